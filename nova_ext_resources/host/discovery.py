@@ -2,7 +2,7 @@
 
 """Runs the inventory providers of a host, and survives their failures."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 
 from oslo_log import log as logging
@@ -119,9 +119,16 @@ class Discovery:
             missing=frozenset(self._plugins) - self._last.keys(),
             left_out=frozenset[str]().union(*(one.left_out for one in last)),
             constraints=constraints_obj.unite(one.constraints for one in last),
-            pools=tuple(each for one in last for each in one.pools),
+            pools=tuple(self._list_pools()),
             problems=tuple(each for one in last for each in one.problems),
         )
+
+    def _list_pools(self) -> Iterator[pool.SharedPool]:
+        """Return the pools; what a plugin that fails knows of them is old."""
+        for name, found in self._last.items():
+            for one in found.pools:
+                is_failing = one.is_failing or name in self._failures
+                yield dataclasses.replace(one, is_failing=is_failing)
 
     def scan_by(self, name: str) -> exception.DiscoveryFailed | None:
         """Run one plugin; return why it failed. Never raises.

@@ -51,6 +51,7 @@ class SharedPool:
         ``reserved`` is added to what others use
     :ivar traits: without the owner trait and the sharing one
     :ivar reading: the last good one; None: none since the start
+    :ivar is_failing: whether there should be a newer one
     """
 
     name: str
@@ -58,6 +59,7 @@ class SharedPool:
     rules: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     reading: Reading | None = None
+    is_failing: bool = False
 
     @property
     def rp_uuid(self) -> str:

@@ -53,13 +53,14 @@ class PoolWriter:
     def publish(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
         """Have placement show what has been read of the pools.
 
-        A pool of which nothing could be read since the start stays as it is.
+        What cannot be read now stays as it is: another host may have read it
+        since.
 
         :raises PlacementUnavailable: placement went away
         """
         done = tree.Published()
         for pool in pools:
-            if pool.reading is None:
+            if pool.reading is None or pool.is_failing:
                 continue
             try:
                 done = done.add(self._call(self._settle, pool, pool.reading))

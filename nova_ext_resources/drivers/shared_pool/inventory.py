@@ -71,7 +71,9 @@ class SharedPoolInventory(base.InventoryProvider):
     def pools(self) -> tuple[pool_obj.SharedPool, ...]:
         return tuple(
             dataclasses.replace(
-                self._readers[name].definition.pool, reading=state.reading
+                self._readers[name].definition.pool,
+                reading=state.reading,
+                is_failing=bool(state.failure),
             )
             for name, state in self._states.items()
         )
@@ -200,15 +202,15 @@ class SharedPoolInventory(base.InventoryProvider):
 
 
 def _explain(one: pool_file.Definition, state: readers.State) -> str:
-    kept = (
-        'placement keeps what it has'
+    last = (
+        'It has not been read since the start'
         if state.reading is None
-        else 'the value of '
-        f'{state.reading.read_at.isoformat(timespec="seconds")} is used: '
-        f'{state.reading.total} {one.pool.resource_class}'
+        else f'The last good value was {state.reading.total} '
+        f'{one.pool.resource_class}, of '
+        f'{state.reading.read_at.isoformat(timespec="seconds")}'
     )
     return (
         f'pool {one.pool.name} ({one.source} {one.location}) cannot be read: '
-        f'{state.failure}; {kept}. Other hosts that reach it report it as '
-        'they read it'
+        f'{state.failure}. {last}. Placement keeps what it has, unless '
+        'another host reads the pool'
     )

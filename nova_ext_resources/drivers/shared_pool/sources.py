@@ -16,10 +16,8 @@ import requests
 from nova_ext_resources.drivers.shared_pool import reading
 from nova_ext_resources.objects import pool
 
-#: More than any document of three numbers, or ``ceph df``, needs.
-MAX_BYTES = 4 * 1024 * 1024
-
-_CHUNK = 64 * 1024
+#: More than any document of two numbers needs.
+MAX_BYTES = 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +118,10 @@ def _read_http(source: Source) -> pool.Reading:
     ) as response:
         response.raise_for_status()
         text = b''
-        for chunk in response.iter_content(_CHUNK):
-            text += chunk
+        # Byte by byte: a larger piece is waited for until it is full, however
+        # slowly the server sends it.
+        for byte in response.iter_content(1):
+            text += byte
             _check_size(len(text))
             if time.monotonic() > deadline:
                 raise ValueError(

@@ -311,6 +311,16 @@ class PoolTest(PoolTestCase):
         self.assertEqual((100, 0, 100), self.read_numbers())
         self.assertEqual([*HOSTS], self.list_reached())
 
+    def test_one_that_fails_here_is_left_to_other_hosts(self) -> None:
+        self.publish()
+        self.pools['host1'] = (dataclasses.replace(POOL, is_failing=True),)
+        self.pools['host2'] = (make_pool(80, reserved=10),)
+
+        self.publish('host2', 'host1')
+
+        self.assertEqual((80, 10, 70), self.read_numbers())
+        self.assertEqual([*HOSTS], self.list_reached())
+
     def test_another_class_closes_the_former_until_it_is_free(self) -> None:
         self.allocate_at_once(10)
         other = dataclasses.replace(POOL, resource_class='CUSTOM_NEW_GB')

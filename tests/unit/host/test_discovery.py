@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import logging
 import os
 import sys
@@ -13,6 +14,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import discovery
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.placement import sync
@@ -43,6 +45,7 @@ class Plugin(plugins_base.InventoryProvider):
     OPTIONS: ClassVar[Any] = ()
 
     left_out = frozenset[str]()
+    pools: tuple[pool.SharedPool, ...] = ()
 
     def __init__(self, *found: provider.HostProvider | Exception) -> None:
         self.found = found
@@ -105,6 +108,21 @@ class DiscoveryTest(base.TestCase):
                 self.assertEqual({'first'}, set(found.failures))
                 self.assertIn('asleep', found.failures['first'])
                 self.assertTrue(found.is_complete)
+
+    def test_pools_of_one_that_fails_are_old(self) -> None:
+        one, two = (
+            pool.SharedPool(name=name, resource_class=f'CUSTOM_{name}')
+            for name in ('ONE', 'TWO')
+        )
+        self.first.pools, self.second.pools = (one,), (two,)
+        self.assertEqual((one, two), self.discovery.scan().pools)
+
+        self.first.found = (RuntimeError('it is asleep'),)
+
+        self.assertEqual(
+            (dataclasses.replace(one, is_failing=True), two),
+            self.discovery.scan().pools,
+        )
 
     def test_what_cannot_be_applied_is_not_reported(self) -> None:
         asked = []

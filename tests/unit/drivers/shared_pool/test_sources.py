@@ -25,12 +25,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         '/html': (200, b'<html>'),
     }
 
+    #: Ends answers that come byte by byte.
+    is_over = threading.Event()
+
     def do_GET(self) -> None:
+        if self.path == '/slow':
+            self._send_slowly()
+            return
         status, body = self.answers[self.path]
         self.send_response(status)
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _send_slowly(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        while not self.is_over.wait(0.01):
+            try:
+                self.wfile.write(b' ')
+            except OSError:
+                return
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -149,6 +164,13 @@ class SourcesTest(base.TestCase):
         self.assertEqual((20, 5), (found.total, found.free))
         self.assertRaises(OSError, self.read, 'http', f'{url}/error')
         self.assertRaises(ValueError, self.read, 'http', f'{url}/html')
+
+        _Handler.is_over.clear()
+        self.addCleanup(_Handler.is_over.set)
+        error = self.assertRaises(
+            ValueError, self.read, 'http', f'{url}/slow', timeout=0.5
+        )
+        self.assertIn('not there after 0.5 seconds', str(error))
 
     def test_http_that_is_away(self) -> None:
         self.assertRaises(
