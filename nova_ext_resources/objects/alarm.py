@@ -64,6 +64,7 @@ PUBLISH_FAILED = 'publish_failed'
 PROVIDER_IN_USE = 'provider_in_use'
 POOL_NOT_READ = 'pool_not_read'
 POOL_OVERALLOCATED = 'pool_overallocated'
+POOL_DIFFERS = 'pool_differs'
 LEDGER_FAILED = 'ledger_failed'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
@@ -191,6 +192,11 @@ _WARNING = (
         POOL_OVERALLOCATED,
         'pool',
         'Servers hold more units of a pool of several hosts than it has.',
+    ),
+    (
+        POOL_DIFFERS,
+        'pool',
+        'Hosts have different entries for a pool that they share.',
     ),
     (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
     (

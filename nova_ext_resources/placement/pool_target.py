@@ -64,6 +64,48 @@ def find_problem(
     )
 
 
+def find_conflict(
+    pool: pool_obj.SharedPool,
+    written: inventory_obj.Inventory,
+    seen: inventory_obj.Inventory | None,
+) -> alarm.Problem | None:
+    """Report a pool of which other hosts have another entry.
+
+    :param written: as this host wrote it, with the entry that it has now
+    :param seen: as it is now; None: it has another class
+    """
+    fields = [] if seen is None else _list_differing(pool, written, seen)
+    if seen is not None and not fields:
+        return None
+    return alarm.Problem(
+        alarm=alarm.POOL_DIFFERS,
+        subject=pool.name,
+        text=f'{", ".join(fields) or "the resource class"} of pool '
+        f'{pool.name} is not as this host wrote it: another host has another '
+        'entry for it, and each undoes the changes of the other. Give all '
+        'hosts that reach it the same entry in pools_file',
+    )
+
+
+def _list_differing(
+    pool: pool_obj.SharedPool,
+    written: inventory_obj.Inventory,
+    seen: inventory_obj.Inventory,
+) -> list[str]:
+    """Return the fields that are not measured, and are not as written."""
+    max_unit = pool.rules.get('max_unit', max(seen.total, written.min_unit))
+    expected = dataclasses.replace(
+        written, total=seen.total, reserved=seen.reserved, max_unit=max_unit
+    )
+    return [
+        name
+        for name in ('allocation_ratio', 'min_unit', 'max_unit', 'step_size')
+        if not math.isclose(
+            getattr(expected, name), getattr(seen, name), rel_tol=1e-5
+        )
+    ]
+
+
 def _make_inventory(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading,

@@ -11,10 +11,13 @@ the pool is a provider in the host's own tree: no host writes another's.
 from collections.abc import Callable, Iterable
 import dataclasses
 import time
+from typing import TypeAlias
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
@@ -28,6 +31,9 @@ LOG = logging.getLogger(__name__)
 
 #: What all sharing providers of this package have, and no other has.
 _OWN_TRAITS = (provider_obj.OWNER_TRAIT, provider_obj.SHARING_TRAIT)
+
+
+_Written: TypeAlias = tuple[pool_obj.SharedPool, inventory_obj.Inventory]
 
 
 class PoolWriter:
@@ -49,6 +55,8 @@ class PoolWriter:
         self._call = retry.make_strategy(sleep)
         self._on_deleted = on_deleted
         self._seen: dict[str, provider_obj.Provider] = {}
+        #: Each pool as this host last wrote it: entry and inventory.
+        self._written: dict[str, _Written] = {}
 
     def publish(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
         """Have placement show what has been read of the pools.
@@ -86,18 +94,41 @@ class PoolWriter:
             )
         with fields.as_conflict(pool.rp_name):
             used = self._client.list_usages(pool.rp_uuid)
+        problems = [
+            self._find_conflict(pool, seen),
+            pool_target.find_problem(
+                pool, reading, used.get(pool.resource_class, 0)
+            ),
+        ]
         target = pool_target.make_target(pool, reading, seen, used)
         pending = changes.list_replacements(target, seen)
         for change in pending:
             LOG.debug('Placement: %(change)s', {'change': change})
             seen = self._fields.write(change, seen)
         self._seen[pool.rp_uuid] = seen
-        problem = pool_target.find_problem(
-            pool, reading, used.get(pool.resource_class, 0)
+        self._written[pool.rp_uuid] = (
+            _get_entry(pool),
+            seen.inventories[pool.resource_class],
         )
         return tree.Published(
             written=int(is_new or bool(pending)),
-            problems=(problem,) if problem else (),
+            problems=tuple(filter(None, problems)),
+        )
+
+    def _find_conflict(
+        self, pool: pool_obj.SharedPool, seen: provider_obj.Provider
+    ) -> alarm.Problem | None:
+        """Report that other hosts have another entry for a pool."""
+        entry, inventory = self._written.get(pool.rp_uuid, (None, None))
+        # One that another host has just made again has no inventory at all.
+        if (
+            inventory is None
+            or entry != _get_entry(pool)
+            or not seen.inventories
+        ):
+            return None
+        return pool_target.find_conflict(
+            pool, inventory, seen.inventories.get(pool.resource_class)
         )
 
     def _find(self, rp_uuid: str) -> provider_obj.Provider | None:
@@ -191,3 +222,8 @@ class PoolWriter:
                 )
             ),
         )
+
+
+def _get_entry(pool: pool_obj.SharedPool) -> pool_obj.SharedPool:
+    """Return a pool without what was read of it."""
+    return dataclasses.replace(pool, reading=None, is_failing=False)

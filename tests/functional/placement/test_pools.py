@@ -333,6 +333,35 @@ class PoolTest(PoolTestCase):
         self.publish('host1')
         self.assertEqual({'CUSTOM_NEW_GB'}, self.read().inventories.keys())
 
+    def test_hosts_with_different_entries_are_reported(self) -> None:
+        for other in (
+            make_pool(rules={'allocation_ratio': 2.0}),
+            make_pool(rules={'max_unit': 3}),
+            dataclasses.replace(POOL, resource_class='CUSTOM_NEW_GB'),
+        ):
+            with self.subTest(other=other):
+                self.pools['host2'] = (other,)
+                for _ in range(2):
+                    self.publish('host1', 'host2')
+
+                self.assertEqual(
+                    [[(alarm.POOL_DIFFERS, 'rack1')]] * 2,
+                    [self.list_problems(host) for host in HOSTS[:2]],
+                )
+
+        # Other numbers are none, nor is a new entry here.
+        self.pools['host2'] = (make_pool(50),)
+        for _ in range(2):
+            self.publish('host2', 'host1')
+        self.assertEqual([], self.list_problems('host1'))
+        self.assertEqual([], self.list_problems('host2'))
+
+    def list_problems(self, host: str) -> list[tuple[str, str]]:
+        return [
+            (one.alarm, one.subject)
+            for one in self.publishers[host].status.problems
+        ]
+
     def test_what_an_operator_adds_stays(self) -> None:
         self.publish()
         one = self.read()
