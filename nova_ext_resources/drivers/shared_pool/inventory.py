@@ -49,6 +49,7 @@ class SharedPoolInventory(base.InventoryProvider):
     ) -> None:
         super().__init__(options, host, entries)
         self._path = pathlib.Path(options.pools_file)
+        self._ceph_command = _split_command(options.ceph_command)
         self._signature: _Signature | None = None
         self._readers: dict[str, readers.Reader] = {}
         self._bad: tuple[pool_file.BadPool, ...] = ()
@@ -185,7 +186,7 @@ class SharedPoolInventory(base.InventoryProvider):
                 location=one.location,
                 unit_size=one.unit_size,
                 timeout=self.options.timeout,
-                ceph_command=shlex.split(self.options.ceph_command),
+                ceph_command=self._ceph_command,
                 ca_file=self.options.ca_file,
             ),
             interval=self.options.interval,
@@ -199,6 +200,28 @@ class SharedPoolInventory(base.InventoryProvider):
                 'Host %(host)s: %(text)s', {'host': self.host, 'text': text}
             )
         self._reported = texts
+
+
+def _split_command(text: str) -> list[str]:
+    """Return the words of a command.
+
+    :raises InvalidConfiguration: it has none, or a quote that does not end
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as err:
+        raise _refuse_command(text, str(err)) from err
+    if not words:
+        raise _refuse_command(text, 'it is empty')
+    return words
+
+
+def _refuse_command(text: str, reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='[ext_resources_shared_pool] ceph_command',
+        value=text,
+        reason=reason,
+    )
 
 
 def _explain(one: pool_file.Definition, state: readers.State) -> str:

@@ -4,6 +4,7 @@
 
 import dataclasses
 import datetime
+import threading
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -103,6 +104,8 @@ class PoolTestCase(base.PlacementTestCase):
 
     def allocate(self, amount: int, consumer: str = uuids.server) -> None:
         held = self.client.get_allocations(consumer)
+        if not amount and not held.resources:
+            return
         self.client.put_allocations(
             responses.Allocations(
                 consumer_uuid=consumer,
@@ -270,6 +273,44 @@ class PoolTest(PoolTestCase):
 
         self.assertEqual((90, 0, 90), self.read_numbers())
         self.assertEqual(['host1', 'host2'], self.list_reached())
+
+    def test_all_at_once_and_servers_that_come_and_go(self) -> None:
+        self.publish()
+        over = []
+
+        def publish(host: str) -> None:
+            for total in range(60, 80):
+                self.pools[host] = (make_pool(total, free=total - 20),)
+                self.publishers[host].run_round()
+
+        def allocate() -> None:
+            for number in range(30):
+                consumer = getattr(uuids, f'server{number % 3}')
+                try:
+                    self.allocate(10 if number % 2 else 0, consumer)
+                except exception.ConcurrentUpdate:
+                    continue
+                one = self.client.list_inventories(POOL.rp_uuid)[CLASS]
+                used = self.client.list_usages(POOL.rp_uuid).get(CLASS, 0)
+                if used > one.capacity:
+                    over.append((used, one))
+
+        threads = [
+            *(threading.Thread(target=publish, args=(h,)) for h in HOSTS),
+            threading.Thread(target=allocate),
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        for number in range(3):
+            self.allocate(0, getattr(uuids, f'server{number}'))
+        self.publish()
+
+        # Of the last 79, others have 20.
+        self.assertEqual((79, 20, 59), self.read_numbers())
+        self.assertEqual([*HOSTS], self.list_reached())
+        self.assertEqual([], over)
 
     def test_one_deleted_meanwhile_is_made_again(self) -> None:
         self.publish()

@@ -188,3 +188,13 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
         )
 
         self.assertIn('pools_file', str(error))
+
+    def test_a_command_that_is_none_is_an_error(self) -> None:
+        for command in ('', "ceph 'x"):
+            error = self.assertRaises(
+                exception.InvalidConfiguration,
+                self.make_plugin,
+                ceph_command=command,
+            )
+
+            self.assertIn('ceph_command', str(error))
