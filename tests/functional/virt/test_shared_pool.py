@@ -199,6 +199,25 @@ class RequestGroupTest(pools.PoolTestCase):
         self.boot(self.make_pool_flavor(2), host='host1')
         self.assert_counted(4)
 
+    def test_moves_to_a_host_that_is_named(self) -> None:
+        server = self.boot(self.make_pool_flavor(2), host='host1')
+        other = self.boot(self.make_plain_flavor(2))
+        [target, *_] = {*self.HOSTS} - {other['OS-EXT-SRV-ATTR:host']}
+        # The scheduler is asked for that host.
+        self.admin_api.microversion = '2.79'
+
+        server = self.migrate_live(server, host='host2')
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.act(server, 'migrate', host='host3')
+        server = self._wait_for_state_change(server, 'VERIFY_RESIZE')
+        self.assertEqual('host3', server['OS-EXT-SRV-ATTR:host'])
+        self.confirm(server)
+        self.assert_counted(4)
+
+        self.act(other, 'migrate', host=target)
+        self._wait_for_migration_status(other, ['error'])
+        self.assert_counted(4)
+
     def test_an_availability_zone(self) -> None:
         plain = self.make_plain_flavor(2)
         aggregate = self._create_aggregate('one', availability_zone='one')
