@@ -77,6 +77,29 @@ def list_hosts(
     )
 
 
+def list_pools(
+    client: placement_client.Client,
+) -> tuple[tuple[host_tree.TreeProvider, tuple[str, ...]], ...]:
+    """Return the sharing providers, each with the hosts that reach it.
+
+    :raises PlacementError: placement cannot be read
+    """
+    listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
+    roots = {rp_uuid: _find_root(rp_uuid, listed) for rp_uuid in listed}
+    sharing = retry.call(
+        client.list_providers, required=provider_obj.SHARING_TRAIT
+    )
+    pools = []
+    for one in sorted(sharing, key=lambda one: host_tree.sort_name(one.name)):
+        read = _read(client, one)
+        if read is None:
+            continue
+        reaching = _find_reaching(client, one.rp_uuid, roots)
+        hosts = {listed[root].name for root in reaching - {one.rp_uuid}}
+        pools.append((read, tuple(sorted(hosts, key=host_tree.sort_name))))
+    return tuple(pools)
+
+
 def get_host(client: placement_client.Client, name: str) -> host_tree.HostTree:
     """Return one host with all that placement knows of it.
 
@@ -178,17 +201,27 @@ def _read_shared(
     found: dict[str, tuple[host_tree.TreeProvider, ...]] = {}
     for pool in pools:
         read = _read(client, pool)
-        if read is None:
-            continue
-        reached = {
-            roots[one.rp_uuid]
-            for aggregate in retry.call(client.list_aggregates, pool.rp_uuid)
-            for one in retry.call(client.list_providers, member_of=aggregate)
-            if one.rp_uuid in roots
-        }
-        for root in reached:
-            found[root] = (*found.get(root, ()), read)
+        if read is not None:
+            for root in _find_reaching(client, pool.rp_uuid, roots):
+                found[root] = (*found.get(root, ()), read)
     return found
+
+
+def _find_reaching(
+    client: placement_client.Client,
+    rp_uuid: str,
+    roots: Mapping[str, str],
+) -> set[str]:
+    """Return the roots of the trees that are tied to a sharing provider.
+
+    Its own is among them.
+    """
+    return {
+        roots[one.rp_uuid]
+        for aggregate in retry.call(client.list_aggregates, rp_uuid)
+        for one in retry.call(client.list_providers, member_of=aggregate)
+        if one.rp_uuid in roots
+    }
 
 
 def _read_summaries(

@@ -14,6 +14,7 @@
 * ``nova``: what Nova says of servers
 * ``picture``: a host in the letters of a terminal
 * ``plugin``: what the client loads at each start, whatever it is asked
+* ``pool``: ``extended resource pool list``
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``simulate``: ``extended resource simulate``

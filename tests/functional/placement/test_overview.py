@@ -135,6 +135,28 @@ class OverviewTest(hosts.HostTestCase):
         [host, _other] = overview.list_hosts(self.client, [hosts.WAYS])
         self.assertEqual((), host.shared)
 
+    def test_pools_and_the_hosts_that_reach_them(self) -> None:
+        for name, aggregates in (('b10', [uuids.one]), ('b9', [])):
+            pool = self.add(name, CUSTOM_RACK1_GB=100)
+            generation = self.client.set_traits(
+                pool, [provider.SHARING_TRAIT], 1
+            )
+            self.client.set_aggregates(pool, aggregates, generation)
+        self.add('other', VCPU=4)
+        self.client.set_aggregates(uuids.pf, [uuids.one], 1)
+        self.client.set_aggregates(uuids.other, [uuids.one], 1)
+        self.allocate({uuids.b10: {'CUSTOM_RACK1_GB': 30}})
+
+        found = overview.list_pools(self.client)
+
+        self.assertEqual(
+            [('b9', 100, ()), ('b10', 70, ('host1', 'other'))],
+            [
+                (one.name, one.amounts['CUSTOM_RACK1_GB'].free, reaching)
+                for one, reaching in found
+            ],
+        )
+
     def test_a_provider_that_has_gone_meanwhile(self) -> None:
         root = self.add('empty')
         self.app.before_next(
