@@ -6,6 +6,7 @@ from typing import Any
 
 from nova_ext_resources.host import view as view_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view as view_obj
 from tests import base
 from tests.unit import builders
@@ -150,6 +151,18 @@ class MakeViewTest(base.TestCase):
         )
 
         self.assertEqual(8, tree[0].inventories[CLOS].reserved)
+
+    def test_what_ties_the_host_to_a_pool_has_its_aggregate(self) -> None:
+        tie = provider.HostProvider(
+            key='POOL_rack1', inventories={}, aggregates=frozenset({'agg'})
+        )
+
+        [made] = view_mod.make_providers(
+            (tie,), make_view(), node=NODE, held=()
+        )
+
+        self.assertEqual({'agg'}, made.aggregates)
+        self.assertEqual({}, made.inventories)
 
 
 class BookTest(base.TestCase):

@@ -125,11 +125,13 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
         self.assertEqual(1, self.log.output.count('cannot be read'))
         [found] = plugin.pools
         self.assertEqual(20, found.reading and found.reading.total)
+        self.assertTrue(found.is_failing)
         self.assertEqual(1, len(plugin.discover()))
 
         self.set_pool('ONE', '{"total": 30}')
         self.read_again(plugin)
         self.assertEqual((), plugin.problems)
+        self.assertFalse(plugin.pools[0].is_failing)
 
     def test_one_that_hangs_holds_up_no_other(self) -> None:
         fifo = self.folder / 'ONE'
