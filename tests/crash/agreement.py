@@ -16,6 +16,7 @@ from tests.crash import novas
 from tests.crash import placement
 from tests.crash import records
 from tests.crash import seen as seen_mod
+from tests.crash import transfers
 
 if TYPE_CHECKING:
     from tests.crash import operations
@@ -38,9 +39,6 @@ _OTHERWISE = 'is pinned otherwise'
 
 #: Placement has a server on another host than Nova.
 _ELSEWHERE = 'resources of other hosts only'
-
-#: Statuses of migrations that Nova has ended well.
-_ENDED_WELL = ('completed', 'confirmed', 'done', 'finished', 'reverted')
 
 
 @dataclasses.dataclass
@@ -105,10 +103,10 @@ def _list_left(
     if name in _OF_COMING:
         yield allocations.find_stuck(seen, server_uuid)
     if name == alarm.SERVER_ELSEWHERE:
-        yield _find_elsewhere(seen, server_uuid)
+        yield transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_RECORDED and novas.is_novas(seen, server_uuid):
         # Its next move has added what it was to get here.
-        yield _find_elsewhere(seen, server_uuid)
+        yield transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_HELD and novas.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:
@@ -128,7 +126,8 @@ def _find_misallocated(
         left = misallocations.find_doubled(seen, server_uuid)
         return left or misallocations.find_taken_back(seen, server_uuid)
     if name == alarm.NOT_IN_PLACEMENT and _ELSEWHERE in text:
-        return misallocations.find_elsewhere(seen, server_uuid)
+        left = misallocations.find_elsewhere(seen, server_uuid)
+        return left or transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_IN_PLACEMENT:
         return misallocations.find_taken_back(seen, server_uuid)
     if name == alarm.NOT_IN_FORCE:
@@ -149,38 +148,6 @@ def _find_named_move(
         ):
             return str(one.uuid)
     return None
-
-
-def _find_elsewhere(seen: seen_mod.Seen, server_uuid: str) -> str | None:
-    """Return the server if Nova has it where its guest is not, after a kill.
-
-    That is, the last move that has brought it anywhere is a live migration
-    between both hosts that has not ended well, and one of them has died.
-    """
-    server = seen.found.get(server_uuid)
-    if server is None or not server.host or server.host == seen.host:
-        return None
-    hosts = {seen.host, server.host}
-    if server_uuid not in seen.said['guests'] or not hosts & seen.killed:
-        return None
-    moves = [*filter(_has_gone, records.list_moves(server_uuid))]
-    is_between = moves and (
-        moves[-1].migration_type == records.LIVE
-        and {moves[-1].source_compute, moves[-1].dest_compute} == hosts
-        and moves[-1].status not in _ENDED_WELL
-    )
-    return server_uuid if is_between else None
-
-
-def _has_gone(move: Any) -> bool:
-    """Return whether a move may have brought its server anywhere.
-
-    A cold one that has not ended well leaves the server where it was, and
-    so does a live one for which Nova has found no host.
-    """
-    if move.migration_type == records.LIVE:
-        return not (move.status == 'error' and move.dest_compute is None)
-    return move.status in _ENDED_WELL
 
 
 def _find_blocking(seen: seen_mod.Seen, server_uuid: str) -> str | None:

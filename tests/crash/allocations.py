@@ -16,6 +16,7 @@ from tests.crash import novas
 from tests.crash import placement
 from tests.crash import records
 from tests.crash import seen as seen_mod
+from tests.crash import transfers
 
 Purpose = assignment.Purpose
 
@@ -367,6 +368,24 @@ def _find_elsewhere(one: _Difference) -> str | None:
     return misallocations.find_elsewhere(one.seen, one.place[0])
 
 
+def _find_transferred(one: _Difference) -> str | None:
+    """Return the server whose guest has gone where Nova does not know it.
+
+    Nova may give such a server back what it had on its former host, where it
+    has nothing, and nothing of the host where it is. That host reports it.
+    """
+    seen, uuid = one.seen, one.place[0]
+    if one.place not in one.allocated:
+        is_told = any(
+            (name, subject) == (alarm.NOT_IN_PLACEMENT, uuid)
+            for name, subject, _text in seen.said['problems']
+        )
+        return transfers.find_arrived(seen, uuid) if is_told else None
+    if one.place in one.held:
+        return None
+    return transfers.find_departed(seen, uuid)
+
+
 def _find_taken_back(one: _Difference) -> str | None:
     if one.place in one.allocated:
         return None
@@ -408,4 +427,5 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_blocked, 'and {} has what it needs'),
     (_find_elsewhere, 'and Nova has it elsewhere in placement'),
     (_find_taken_back, 'which Nova has taken back from {}'),
+    (_find_transferred, 'and its guest is where Nova does not know it'),
 )

@@ -83,6 +83,19 @@ class ServerElsewhereTest(AlarmsTestCase):
         self.add('confirmed')
         self.assertFalse(self.is_right())
 
+    def test_placement_may_have_it_on_the_former_host_again(self) -> None:
+        entry = left.make_entry(
+            2, host='host2', purpose=assignment.Purpose.INCOMING
+        )
+        given = {'host': 'host2', 'text': _ELSEWHERE}
+        for guests, expected in (({'server': 1}, True), ({}, False)):
+            self.assertIs(
+                expected,
+                self.judge(
+                    alarm.NOT_IN_PLACEMENT, entry, guests=guests, **given
+                ),
+            )
+
 
 class NotInPlacementTest(AlarmsTestCase):
     """Placement has the server on host2, and Nova has it on host1."""

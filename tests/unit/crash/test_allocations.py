@@ -272,3 +272,44 @@ class TakenBackTest(LeftTestCase):
         del self.left.allocations['server']
 
         self.assertEqual([None], self.find(self.entry))
+
+
+class TransferredTest(LeftTestCase):
+    """A guest went to host2; Nova has the server on host1, and all there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.move = Move(migration_type='live-migration', status='error')
+        self.left.moves = [self.move]
+        self.left.allocations = {'server': {'cache1': 2, 'node1': 2}}
+        self.entry = left.make_entry(
+            2, host='host2', purpose=left.Purpose.INCOMING
+        )
+        self.told = [(alarm.NOT_IN_PLACEMENT, 'server', 'text')]
+
+    def find(self) -> list[str | None]:
+        return [
+            *self.compare(guests={}),
+            *self.compare(
+                self.entry,
+                host='host2',
+                guests={'server': 1},
+                problems=self.told,
+            ),
+        ]
+
+    def test_it_is_accepted(self) -> None:
+        self.assertEqual(['server', 'server'], self.find())
+
+    def test_not_unless_the_host_of_the_guest_reports_it(self) -> None:
+        self.told = []
+
+        self.assertEqual(['server', None], self.find())
+
+    def test_not_if_that_has_ended_well(self) -> None:
+        self.move.status = 'completed'
+
+        self.assertEqual([None, None], self.find())
+
+    def test_not_while_the_guest_is_where_nova_has_it(self) -> None:
+        self.assertEqual([None], self.compare(guests={'server': 1}))
