@@ -254,9 +254,11 @@ def _explain_missing(difference: Difference, host: str) -> str:
         return (
             f'holds {_describe(difference.missing)} of host {host}, and '
             'placement has allocated to it resources of other hosts only, as '
-            'after a live migration in which a service of Nova was killed. '
+            'after a live migration, or a resize to this cell, in which a '
+            'service of Nova was killed. '
             'The server keeps what it holds here, and no other server gets '
-            'that. Make sure that the guest is on this host, and on no '
+            'that. If the guest belongs to another host, remove it from this '
+            'one. Otherwise, make sure that the guest is on no '
             'other. Then shelve and unshelve the server, which allocates '
             'anew; if it was to be resized, set its allocations by hand, see '
             'not_in_placement in the documentation'

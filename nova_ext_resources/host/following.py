@@ -287,6 +287,26 @@ class Follower:
             )
             return role_obj.Role.IN_DOUBT
 
+    def is_allocated(self, entry: assignment.Entry) -> bool:
+        """Return whether placement has anything of this host for an entry.
+
+        Also Nova's own resources; for its consumer or for its server. True
+        while that cannot be told.
+        """
+        own = {self._host.node.uuid, *self._host.view.keys}
+        own.update(one.rp_uuid for one in entry.assignments)
+        try:
+            return any(
+                own & self._client.get_allocations(uuid).resources.keys()
+                for uuid in (entry.consumer_uuid, entry.server_uuid)
+            )
+        except exception.PlacementError as err:
+            LOG.debug(
+                'Not known what %(uuid)s has in placement: %(err)s',
+                {'uuid': entry.consumer_uuid, 'err': err},
+            )
+            return True
+
     def _read_own(
         self, consumer_uuid: str, *entries: assignment.Entry | None
     ) -> Mapping[str, Mapping[str, int]]:

@@ -83,6 +83,13 @@ def _explain_migration(
         return f'{words}, which is deleted'
     if not _is_open(migration, instance):
         return f'{words} {_locate(instance)}'
+    if migrations.is_in_next_cell(host, migration, instance):
+        return (
+            f'{words}, which has moved to another cell. If the move was '
+            'confirmed, Nova was killed before it deleted this allocation. '
+            'Leave the allocation if the move waits to be confirmed or '
+            'reverted'
+        )
     # Its former host may not have been able to keep it under this uuid.
     is_held = instance.host != host and instance.uuid in holding
     if is_held or not migrations.is_being_confirmed(host, migration, instance):

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from nova.compute import task_states
 from nova.compute import vm_states
 from nova import context as nova_context
 from nova import exception as nova_exc
@@ -135,13 +136,23 @@ def find(host: str, entry: assignment.Entry) -> Any | None:
             if one.migration_type == LIVE
             or host in (one.source_compute, one.dest_compute)
         ),
-        key=lambda one: one.id,
+        key=_find_age,
         default=None,
     )
     if last is None or last.dest_compute == host:
         return last
     # Of an evacuation, the guest may still run here.
     return last if last.migration_type in MOVES else None
+
+
+def _find_age(migration: Any) -> tuple[Any, ...]:
+    """Return what to sort the migrations of a server by, the last one last.
+
+    Nova copies them to the next cell of the server with new ids, in another
+    order (TargetDBSetupTask ``_copy_migrations``).
+    """
+    is_ongoing = migration.status not in _ENDED
+    return migration.created_at, is_ongoing, migration.id
 
 
 def is_open(migration: Any, instance: Any) -> bool:
@@ -227,6 +238,19 @@ def is_being_confirmed(host: str, migration: Any, instance: Any) -> bool:
         and migration.status in ('finished', 'confirming', 'confirmed')
         and (migration.status, instance.vm_state, instance.task_state)
         != ('finished', vm_states.RESIZED, None)
+    )
+
+
+def is_in_next_cell(host: str, migration: Any, instance: Any) -> bool:
+    """Return whether a server has left a host for another cell, or will.
+
+    The record in its former cell does not tell whether that was confirmed: it
+    is the same until Nova deletes it.
+    """
+    return bool(
+        migration.source_compute == host == instance.host
+        and migration.status == 'post-migrating'
+        and instance.task_state == task_states.RESIZE_MIGRATED
     )
 
 

@@ -124,6 +124,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self.list_instance_uuids(),
                 entries,
                 self._ext_claims.find_kept_role,
+                self._ext.follower.is_allocated,
                 self._list_running(),
                 # For all that may take long in a resize.
                 CONF.long_rpc_timeout,
@@ -255,9 +256,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext.host.starting(instance.uuid),
         ):
             try:
-                self._ext_claims.claim(
-                    context, instance, allocations, operation
-                )
+                self._claim_guest(context, instance, allocations, operation)
                 with self._building(context, instance):
                     super().spawn(
                         context,
@@ -271,8 +270,23 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     )
             # Whatever it was: the server does not run.
             except BaseException:
-                self._release(instance, operation)
+                self._release(
+                    instance,
+                    operations.find_end(
+                        operation, instance, self._ext.host.host
+                    ),
+                )
                 raise
+
+    def _claim_guest(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
+        operation: operations.Operation,
+    ) -> None:
+        """Claim for a guest that is about to be spawned."""
+        self._ext_claims.claim(context, instance, allocations, operation)
 
     @contextlib.contextmanager
     def _building(self, context: Any, instance: Any) -> Iterator[None]:
@@ -307,6 +321,15 @@ class ExtResourcesMixin(driver.ComputeDriver):
             ),
         )
         super().destroy(context, instance, *args, **kwargs)
+        self._release_destroyed(context, instance, operation)
+
+    def _release_destroyed(
+        self,
+        context: Any,
+        instance: Any,
+        operation: operations.Operation,
+    ) -> None:
+        """Release what a server has whose guest was destroyed."""
         self._release(instance, operation)
 
     def _find_host_topology(self) -> Any:

@@ -2,8 +2,8 @@
 
 """What a virt driver does for servers that are resized or migrated cold.
 
-See "The flow of a move" in the contributors' pages. A resize to another cell
-is refused.
+See "The flow of a move" in the contributors' pages, and "The flow of a move to
+another cell", of which Nova's method names tell nothing.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
         """
         is_here = instance.host == self._ext.host.host
         with errors.refusing_move(instance, self._ext.host.host):
-            self._check_cell(moved, instance, migration)
             if is_here:
                 # The claim would replace it.
                 self._ext_claims.end_moves(instance, migration.uuid)
@@ -93,15 +92,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
             return
         if state in (power_state.RUNNING, power_state.PAUSED):
             refusals.check_guests(instance, {instance.uuid})
-
-    def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
-        if migration.cross_cell_move and any(
-            self._ext_claims.requests_resources(one, one.flavor)
-            for one in (moved, instance)
-        ):
-            raise nova_exc.MigrationPreCheckError(
-                reason=_explain(instance, 'to another cell')
-            )
 
     def _release_move(self, migration: Any) -> None:
         is_here = migration.source_compute == migration.dest_compute
@@ -146,6 +136,23 @@ class MovesMixin(mixin.ExtResourcesMixin):
                 **kwargs,
             )
 
+    def _claim_guest(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
+        operation: operations.Operation,
+    ) -> None:
+        is_from_cell = operations.is_from_cell(
+            operation, instance, self._ext.host.host
+        ) and self._ext_claims.requests_resources(instance, instance.flavor)
+        if is_from_cell:
+            _apply_context(context, instance)
+        super()._claim_guest(context, instance, allocations, operation)
+        if is_from_cell:
+            # The guest of a server that was stopped is not started.
+            self._ext_claims.apply(context, instance)
+
     # -- the source -----------------------------------------------------
 
     def migrate_disk_and_power_off(
@@ -156,6 +163,19 @@ class MovesMixin(mixin.ExtResourcesMixin):
         )
         self._hold(context, instance)
         return disk_info
+
+    def _release_destroyed(
+        self,
+        context: Any,
+        instance: Any,
+        operation: operations.Operation,
+    ) -> None:
+        # For a move to another cell, Nova destroys the guest and not its
+        # disks, and may want it back.
+        if operation is operations.Operation.MOVE_OUT:
+            self._hold(context, instance)
+        else:
+            super()._release_destroyed(context, instance, operation)
 
     def _hold(self, context: Any, instance: Any) -> None:
         """Keep what the server holds; never stop the move, its guest is off.
@@ -217,6 +237,23 @@ class MovesMixin(mixin.ExtResourcesMixin):
             if instance.host != self._ext.host.host:
                 self._release(instance, operation)
 
+    def cleanup(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Delete the disks, which confirms a move to another cell."""
+        is_confirmed = operations.is_confirmed_to_cell(
+            instance, self._ext.host.host
+        )
+        try:
+            super().cleanup(context, instance, *args, **kwargs)
+        finally:
+            # As above.
+            if is_confirmed:
+                for uuid in self._ext.host.list_consumers(instance.uuid):
+                    self._ext_claims.release(
+                        uuid, operations.Operation.CONFIRM
+                    )
+
     def finish_revert_migration(
         self,
         context: Any,
@@ -255,9 +292,20 @@ class MovesMixin(mixin.ExtResourcesMixin):
         self._ext_claims.apply(context, instance)
 
 
-def _explain(instance: Any, how: str) -> str:
-    return (
-        f'migrate server {errors.find_name(instance)} cold within its cell '
-        f'instead, because it holds or requests extended resources, and this '
-        f'version does not move those {how}'
+def _apply_context(context: Any, instance: Any) -> None:
+    """Give a server from another cell the CPUs that Nova has claimed here.
+
+    Nova's conductor has copied the server before this host claimed, and passes
+    that copy: with the CPUs of its former host, or without any (Nova 34,
+    CrossCellMigrationTask ``_prep_resize_at_dest``). Nova's compute manager
+    saves the server after its guest was spawned.
+
+    :raises MigrationContextNotFound: nothing says which these are
+    """
+    found = objects.MigrationContext.get_by_instance_uuid(
+        context, instance.uuid
     )
+    if found is None:
+        raise nova_exc.MigrationContextNotFound(instance_uuid=instance.uuid)
+    instance.migration_context = found
+    instance.apply_migration_context()

@@ -39,8 +39,9 @@ _METHODS = {
     'rollback_live_migration_at_destination': Operation.REVERT_OUT,
 }
 
-#: Moves to another cell use ``spawn`` and ``destroy``. Nova's fake driver
-#: spawns a guest that is missing when it is rebooted.
+#: Moves to another cell use ``spawn``, ``destroy`` and ``cleanup``. Nova's
+#: fake driver spawns a guest that is missing when it is rebooted, and one that
+#: is moved.
 _SPAWNS = {
     **dict.fromkeys(task_states.hard_reboot_states, Operation.RESTART),
     task_states.RESIZE_FINISH: Operation.MOVE_IN,
@@ -87,6 +88,38 @@ def find_operation(
     return _METHODS[method]
 
 
+def find_end(operation: Operation, instance: Any, host: str) -> Operation:
+    """Return what Nova does with a server whose guest could not be spawned.
+
+    Within a cell, it leaves a server that moves here on this host. From
+    another cell, it has the server on its former host still, and leaves it
+    there.
+    """
+    if is_from_cell(operation, instance, host):
+        return Operation.REVERT_OUT
+    return operation
+
+
+def is_from_cell(operation: Operation, instance: Any, host: str) -> bool:
+    """Return whether a guest is spawned that comes from another cell.
+
+    Within a cell, Nova has the server on its next host before.
+    """
+    return operation is Operation.MOVE_IN and instance.host != host
+
+
+def is_confirmed_to_cell(instance: Any, host: str) -> bool:
+    """Return whether ``cleanup`` is that of a move to another cell.
+
+    For all that time, the server has this task in its former cell. Within a
+    cell, it has its next host by then.
+    """
+    return bool(
+        instance.task_state == task_states.RESIZE_MIGRATED
+        and instance.host == host
+    )
+
+
 def _find_spawn(instance: Any, host: str) -> Operation:
     if instance.task_state in task_states.rebuild_states:
         # An evacuation has the same states, and still the former host.
@@ -100,9 +133,13 @@ def _find_spawn(instance: Any, host: str) -> Operation:
 def _find_destroy(
     instance: Any, host: str, is_evacuated: Callable[[str], bool]
 ) -> Operation:
-    if instance.task_state in _DESTROYS:
-        return _DESTROYS[instance.task_state]
-    if instance.host not in (None, host):
+    is_elsewhere = instance.host not in (None, host)
+    found = _DESTROYS.get(instance.task_state)
+    # Its next host moves it.
+    is_moved_on = is_elsewhere and found is Operation.MOVE_OUT
+    if found is not None and not is_moved_on:
+        return found
+    if is_elsewhere:
         return Operation.EVACUATE_OUT
     if instance.task_state in task_states.rebuild_states:
         # The source of an evacuation that has come back in the middle of it

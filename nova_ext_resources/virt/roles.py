@@ -4,7 +4,7 @@
 
 Doubt never means that something has left: only a migration that has ended and
 the host that Nova has the server on prove it, and where that is this host,
-what placement has allocated.
+what placement has allocated. So does placement where the cell has no record.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -24,6 +24,9 @@ Role = role.Role
 #: that has kept it goes on no more. Gets the ``nova.objects.Instance``.
 FindKeptRole: TypeAlias = Callable[[Any, assignment.Entry], Role]
 
+#: Whether placement has anything of this host for an entry, or may have.
+IsAllocated: TypeAlias = Callable[[assignment.Entry], bool]
+
 
 def list_roles(
     host: str,
@@ -31,6 +34,7 @@ def list_roles(
     guests: Iterable[str],
     entries: Mapping[str, assignment.Entry],
     find_kept_role: FindKeptRole,
+    is_allocated: IsAllocated,
     running: Container[str],
     patience: float,
 ) -> dict[str, Role]:
@@ -39,6 +43,7 @@ def list_roles(
     :param guests: uuids of the servers that the hypervisor has
     :param entries: what consumers hold
     :param find_kept_role: see :data:`FindKeptRole`
+    :param is_allocated: see :data:`IsAllocated`
     :param running: uuids of the servers whose guests run
     :param patience: seconds for which a confirmation may take
     """
@@ -53,7 +58,9 @@ def list_roles(
             roles[uuid] = Role.ARRIVED
         if uuid in roles or uuid in running:
             continue
-        role = _find_missing(host, entry, uuid in has_guest, find_kept_role)
+        role = _find_missing(
+            host, entry, uuid in has_guest, find_kept_role, is_allocated
+        )
         if role is not None:
             roles[uuid] = role
     for uuid in (has_guest & entries.keys()) - roles.keys():
@@ -146,6 +153,7 @@ def _find_missing(
     entry: assignment.Entry,
     has_guest: bool,
     find_kept_role: FindKeptRole,
+    is_allocated: IsAllocated,
 ) -> Role | None:
     """Return the role of what Nova does not have here; None: not known.
 
@@ -160,7 +168,14 @@ def _find_missing(
         return _find_role(host, entry, migration, find_kept_role)
     # Nova tells a host nothing when it takes it for down and deletes a server
     # of its. To miss a server is no proof, its record is.
-    return Role.LEFT if servers.is_deleted(entry.server_uuid) else None
+    instance = servers.find_any(entry.server_uuid)
+    # Of a move from or to another cell, Nova deletes all records in one of
+    # them. A wrong or a restored database has none either, of servers that
+    # placement has here.
+    is_gone = (
+        instance.deleted if instance is not None else not is_allocated(entry)
+    )
+    return Role.LEFT if is_gone else None
 
 
 def _find_role(

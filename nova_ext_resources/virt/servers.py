@@ -73,15 +73,6 @@ def find_any(uuid: str) -> Any | None:
         return None
 
 
-def is_deleted(uuid: str) -> bool:
-    """Return whether Nova has recorded that a server is deleted.
-
-    Not one that can be restored, and not one of which there is no record.
-    """
-    found = find_any(uuid)
-    return found is not None and bool(found.deleted)
-
-
 def list_instances(host: str, *attributes: str) -> Any:
     """Return Nova's servers on a host, with flavors and these attributes."""
     return objects.InstanceList.get_by_host(

@@ -26,6 +26,9 @@ class WaitingMove(fixtures.Fixture):
     :ivar is_killed: whether it never does
     """
 
+    def __init__(self, method: str = 'migrate_disk_and_power_off') -> None:
+        self._method = method
+
     def _setUp(self) -> None:
         self.began, self.go = threading.Event(), threading.Event()
         self.is_killed = False
@@ -40,7 +43,7 @@ class WaitingMove(fixtures.Fixture):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova.virt.fake.FakeDriver.migrate_disk_and_power_off', wait
+                f'nova.virt.fake.FakeDriver.{self._method}', wait
             )
         )
 

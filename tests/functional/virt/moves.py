@@ -12,8 +12,11 @@ from tests.functional.virt import moving
 State = assignment.State
 
 
-class MovesSuite(moving.MovesTestCase):
-    """The operations that every backend and kind of server goes through."""
+class ResizesSuite(moving.MovesTestCase):
+    """Resizes and cold migrations, within a cell or to another one."""
+
+    #: The method of a driver in which the source powers the guest off.
+    POWER_OFF = 'migrate_disk_and_power_off'
 
     def setUp(self) -> None:
         super().setUp()
@@ -99,6 +102,29 @@ class MovesSuite(moving.MovesTestCase):
         self.revert(server)
         self.assert_agreement(host1={server['id']: State.APPLIED})
 
+    def test_deleted_during_a_resize(self) -> None:
+        server = self.boot_on(self.small)
+        move = self.useFixture(breaking.WaitingMove(self.POWER_OFF))
+        self.act(server, 'resize', flavorRef=self.large)
+        self.assertTrue(move.began.wait(base.SECONDS))
+
+        self._delete_server(server)
+        move.go.set()
+
+        self.assert_gone(server)
+
+    def test_deleted_before_it_is_confirmed(self) -> None:
+        server = self.boot_on(self.small)
+        self.assert_moved(self.resize(server, self.large))
+
+        self._delete_server(server)
+
+        self.assert_agreement()
+
+
+class MovesSuite(ResizesSuite):
+    """The operations that every backend and kind of server goes through."""
+
     def test_evacuate(self) -> None:
         server = self.boot_on(self.small)
         self.fail_host()
@@ -158,25 +184,6 @@ class MovesSuite(moving.MovesTestCase):
     def force_down(self, is_down: bool) -> None:
         ref = self.services['host1'].service_ref.uuid
         self.admin_api.put_service_force_down(ref, is_down)
-
-    def test_deleted_during_a_resize(self) -> None:
-        server = self.boot_on(self.small)
-        move = self.useFixture(breaking.WaitingMove())
-        self.act(server, 'resize', flavorRef=self.large)
-        self.assertTrue(move.began.wait(base.SECONDS))
-
-        self._delete_server(server)
-        move.go.set()
-
-        self.assert_gone(server)
-
-    def test_deleted_before_it_is_confirmed(self) -> None:
-        server = self.boot_on(self.small)
-        self.assert_moved(self.resize(server, self.large))
-
-        self._delete_server(server)
-
-        self.assert_agreement()
 
 
 class OneHostSuite(moving.MovesTestCase):

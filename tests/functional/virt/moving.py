@@ -30,19 +30,31 @@ _DELETED = 20.0
 
 def find_instance(uuid: str) -> Any:
     return objects.Instance.get_by_uuid(
-        nova_context.get_admin_context(),
+        make_context(uuid),
         uuid,
         expected_attrs=['flavor', 'numa_topology', 'migration_context'],
     )
 
 
+def make_context(uuid: str, **options: Any) -> Any:
+    """Return a context for the cell in which users see a server."""
+    context = nova_context.get_admin_context(**options)
+    found = objects.InstanceMapping.get_by_instance_uuid(context, uuid)
+    nova_context.set_target_cell(context, found.cell_mapping)
+    return context
+
+
 def list_servers() -> list[str]:
     """Return the uuids of all that Nova has, or can restore."""
-    found = objects.InstanceList.get_by_filters(
-        nova_context.get_admin_context(),
-        {'deleted': False, 'soft_deleted': True},
-    )
-    return [one.uuid for one in found]
+    context = nova_context.get_admin_context()
+    found: list[str] = []
+    for cell in objects.CellMappingList.get_all(context):
+        nova_context.set_target_cell(context, cell)
+        listed = objects.InstanceList.get_by_filters(
+            context, {'deleted': False, 'soft_deleted': True}
+        )
+        found.extend(one.uuid for one in listed)
+    return found
 
 
 class OneDomainFirst(fixtures.Fixture):
@@ -134,16 +146,22 @@ class MovesTestCase(base.NovaTestCase):
 
     def revert(self, server: Any, state: str = 'ACTIVE') -> Any:
         self.act(server, 'revertResize')
-        self._wait_for_migration_status(server, ['reverted', 'error'])
+        # That of the new cell is, before the former host goes on.
+        self.wait_until(
+            lambda: self.find_migration(server).status in ('reverted', 'error')
+        )
         return self._wait_for_state_change(server, state)
 
     def find_migration(self, server: Any) -> Any:
-        """Return the last one of a server."""
+        """Return the last one of a server.
+
+        Nova copies them to the next cell in another order.
+        """
         found = objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(read_deleted='yes'),
+            make_context(server['id'], read_deleted='yes'),
             {'instance_uuid': server['id']},
         )
-        return max(found, key=lambda one: one.id)
+        return max(found, key=lambda one: (one.created_at, one.id))
 
     def set_by_hand(self, migration_uuid: str) -> None:
         """Allocate to a server what its migration has, as the manual says."""
@@ -329,7 +347,7 @@ class MovesTestCase(base.NovaTestCase):
         ``nova-manage placement audit`` finds the allocation.
         """
         uuids = {server['id'], self.find_migration(server).uuid}
-        self.wait_until(lambda: self.find_migration(server).status == 'error')
+        self.wait_for_failure(server)
         for host in self.HOSTS:
             self.compare(host)
             self.assertEqual({}, self.get_host(host).entries)
@@ -338,6 +356,10 @@ class MovesTestCase(base.NovaTestCase):
             self._assert_no_alarm(host)
             # Nova gives the allocations back after it has ended the move.
             self.wait_until(functools.partial(self._has_left, host, uuids))
+
+    def wait_for_failure(self, server: Any) -> None:
+        """Return when Nova has given a move up."""
+        self.wait_until(lambda: self.find_migration(server).status == 'error')
 
     def _has_left(self, host: str, uuids: set[str]) -> bool:
         """Return whether placement has ours only of what Nova leaves."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import fixtures
 from nova import context as nova_context
-from nova import exception as nova_exc
 from nova import objects
 
 from nova_ext_resources import exception
@@ -197,27 +196,3 @@ class DestinationTest(breaking.BreakingTestCase):
 
         self.assert_only_on('host1')
         self.assert_nothing_is_open()
-
-
-class RefusedTest(breaking.BreakingTestCase):
-    """Moves that this version does not carry out."""
-
-    def test_a_resize_to_another_cell(self) -> None:
-        instance = moving.find_instance(self.uuid)
-        plain = instance.obj_clone()
-        plain.flavor = objects.Flavor(extra_specs={})
-        migration = objects.Migration(cross_cell_move=True)
-        driver = self.services['host2'].driver
-
-        for moved in (instance, plain):
-            err = self.assertRaises(
-                nova_exc.InstanceFaultRollback,
-                driver._claim_move,
-                nova_context.get_admin_context(),
-                moved,
-                instance,
-                migration,
-                None,
-            )
-            self.assertIn('cold within its cell', str(err))
-        self.assert_only_on('host1')

@@ -102,6 +102,10 @@ DESTROYS = {
         (HERE, 'resize_migrating', 'active'),
         Operation.MOVE_OUT,
     ),
+    'evacuated, and resized by now': (
+        (ELSEWHERE, 'resize_migrating', 'active'),
+        Operation.EVACUATE_OUT,
+    ),
     'live migration failed, destination': (
         (ELSEWHERE, 'migrating', 'active'),
         Operation.REVERT_OUT,
@@ -145,6 +149,39 @@ class OperationTest(base.TestCase):
         for what, (fields, expected) in DESTROYS.items():
             with self.subTest(what):
                 found = self.find('destroy', self.make_instance(*fields))
+
+                self.assertIs(expected, found)
+
+    def test_a_guest_that_does_not_start_goes_back_to_its_cell(self) -> None:
+        for host, state, expected in (
+            (ELSEWHERE, 'resize_finish', Operation.REVERT_OUT),
+            (HERE, 'resize_finish', Operation.MOVE_IN),
+            (HERE, 'rebuild_spawning', Operation.REBUILD),
+            (ELSEWHERE, 'rebuild_spawning', Operation.EVACUATE_IN),
+        ):
+            with self.subTest(host=host, state=state):
+                instance = self.make_instance(host, state)
+                begun = self.find('spawn', instance)
+
+                found = operations.find_end(begun, instance, HERE)
+
+                self.assertIs(expected, found)
+
+    def test_disks_are_deleted_as_a_move_to_another_cell_is_confirmed(
+        self,
+    ) -> None:
+        for host, state, expected in (
+            (HERE, 'resize_migrated', True),
+            # Nova's libvirt driver deletes them in ``destroy`` as well.
+            (HERE, 'deleting', False),
+            (HERE, 'resize_migrating', False),
+            # Within a cell.
+            (ELSEWHERE, 'resize_migrated', False),
+        ):
+            with self.subTest(host=host, state=state):
+                instance = self.make_instance(host, state)
+
+                found = operations.is_confirmed_to_cell(instance, HERE)
 
                 self.assertIs(expected, found)
 

@@ -53,6 +53,7 @@ class RolesTest(backends.Static):
             guests,
             entries,
             self.services[host].driver._ext_claims.find_kept_role,
+            self.get_ext(host).follower.is_allocated,
             running,
             self.patience,
         )
@@ -306,6 +307,26 @@ class RolesTest(backends.Static):
         self.compare('host1')
         self.assertNotIn(other, host.entries)
 
+    def test_of_one_that_its_cell_has_no_record_of_placement_tells(
+        self,
+    ) -> None:
+        """As after a move to or from another cell, or a restored database."""
+        other = self.boot(self.make_own_flavor(1), host='host1')['id']
+        moving.find_instance(other).destroy(hard_delete=True)
+        self.assertNotIn(other, self.list_roles('host1'))
+        self._delete_server_allocations(other)
+        down = fixtures.MockPatchObject(
+            self.get_ext('host1')._placement,
+            'get_allocations',
+            side_effect=exception.PlacementUnavailable(
+                action='ask', detail='it is away'
+            ),
+        )
+
+        with down:
+            self.assertNotIn(other, self.list_roles('host1'))
+        self.assertIs(Role.LEFT, self.list_roles('host1')[other])
+
     def test_a_server_that_can_be_restored_is_not_deleted(self) -> None:
         other = self.boot(self.make_own_flavor(1), host='host1')['id']
         instance = moving.find_instance(other)
@@ -359,6 +380,7 @@ class LiveRolesTest(backends.Static):
             guests,
             {self.uuid: entry},
             self.services['host1'].driver._ext_claims.find_kept_role,
+            self.get_ext('host1').follower.is_allocated,
             running,
             _PATIENCE,
         )
