@@ -249,6 +249,7 @@ def is_in_next_cell(host: str, migration: Any, instance: Any) -> bool:
     """
     return bool(
         migration.source_compute == host == instance.host
+        and migration.dest_compute != host
         and migration.status == 'post-migrating'
         and instance.task_state == task_states.RESIZE_MIGRATED
     )

@@ -148,6 +148,9 @@ class MovesMixin(mixin.ExtResourcesMixin):
         ) and self._ext_claims.requests_resources(instance, instance.flavor)
         if is_from_cell:
             _apply_context(context, instance)
+        elif operation is operations.Operation.REBUILD:
+            # Else it would have that, and what it claims now.
+            self._ext_claims.end_moves(instance)
         super()._claim_guest(context, instance, allocations, operation)
         if is_from_cell:
             # The guest of a server that was stopped is not started.
@@ -174,8 +177,21 @@ class MovesMixin(mixin.ExtResourcesMixin):
         # disks, and may want it back.
         if operation is operations.Operation.MOVE_OUT:
             self._hold(context, instance)
-        else:
-            super()._release_destroyed(context, instance, operation)
+            return
+        if operation is operations.Operation.REBUILD:
+            self._drop_context(instance)
+        super()._release_destroyed(context, instance, operation)
+
+    def _drop_context(self, instance: Any) -> None:
+        """Let a server be rebuilt on the CPUs that it has.
+
+        Nova leaves the context of a move that has failed on the source, and
+        would spawn the guest with the CPUs of the other host
+        (``ComputeManager._rebuild_default_impl``). No server that is rebuilt
+        in its place is on its way.
+        """
+        if self._ext_claims.requests_resources(instance, instance.flavor):
+            instance.drop_migration_context()
 
     def _hold(self, context: Any, instance: Any) -> None:
         """Keep what the server holds; never stop the move, its guest is off.

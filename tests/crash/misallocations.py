@@ -157,6 +157,8 @@ def find_pinned_twice(seen: seen_mod.Seen, server_uuid: str) -> str | None:
         return None
     if entry is None or entry.state is not assignment.State.CLAIMED:
         return None
+    if seen.host not in seen.killed or server.vm_state == 'active':
+        return None
     cpus = find_cpus(server)
     return next(
         (

@@ -56,9 +56,10 @@ def _is_unknown(
 def _has_gone(move: Any) -> bool:
     """Return whether a move may have brought its server anywhere.
 
-    A cold one that has not ended well leaves the server where it was, and
-    so does a live one for which Nova has found no host.
+    A cold one that has failed before Nova had the server on its next host
+    leaves it where it was, and so does a live one for which Nova has found no
+    host.
     """
     if move.migration_type == records.LIVE:
         return not (move.status == 'error' and move.dest_compute is None)
-    return move.status in _ENDED_WELL
+    return move.status in (*_ENDED_WELL, 'post-migrating')

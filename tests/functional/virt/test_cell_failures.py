@@ -39,6 +39,10 @@ class CellFailuresTestCase(cells.CellsTestCase, breaking.BreakingTestCase):
             self.server, {'status': state, 'OS-EXT-STS:task_state': None}
         )
 
+    def rebuild(self) -> None:
+        self.act(self.server, 'rebuild', imageRef=self.server['image']['id'])
+        self._wait_for_state_change(self.server, 'ACTIVE')
+
     def start_guest(self) -> None:
         self.act(self.server, 'reboot', type='HARD')
         self._wait_for_state_change(self.server, 'ACTIVE')
@@ -183,6 +187,14 @@ class CellSourceTest(CellFailuresTestCase):
         self.fail_late()
 
         self.start_guest()
+
+        self.assertEqual({self.uuid: 'own'}, self.list_purposes('host1'))
+        self.assert_only_source_has_it()
+
+    def test_so_does_a_rebuild(self) -> None:
+        self.fail_late()
+
+        self.rebuild()
 
         self.assertEqual({self.uuid: 'own'}, self.list_purposes('host1'))
         self.assert_only_source_has_it()

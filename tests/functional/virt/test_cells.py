@@ -89,6 +89,26 @@ class OtherCpusTest(backends.Rmd, cells.CellsTestCase):
             }
         )
 
+    def test_one_that_stays_and_is_rebuilt_keeps_its_own(self) -> None:
+        """Nova leaves it those that it was to get there."""
+        flavor = self.make_own_flavor(1)
+        first, second = (self.boot(flavor, host='host1') for _ in range(2))
+        cpus = self.find_cpus(second)
+        # Which are those of the first one on this host.
+        with moving.failing('power_off'):
+            self.act(second, 'migrate')
+            self._wait_for_migration_status(second, ['error'])
+            self.wait_for_failure(second)
+        self._wait_for_server_parameter(
+            second, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+
+        self.act(second, 'rebuild', imageRef=second['image']['id'])
+        self._wait_for_state_change(second, 'ACTIVE')
+
+        self.assertEqual(cpus, self.find_cpus(second))
+        self.assert_disjoint('host1', first, second)
+
     def assert_disjoint(self, host: str, *servers: Any) -> None:
         """Each server of a host has CPUs of its own, also for Nova."""
         used = {one['id']: self.find_cpus(one) for one in servers}

@@ -152,6 +152,7 @@ class NotInForceTest(AlarmsTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.left.server.cpus = frozenset({1, 25})
+        self.left.server.vm_state = 'error'
         self.other = left.Server(uuid='other', cpus=frozenset({25, 26}))
         self.left.others = [self.other]
         self.claimed = dataclasses.replace(
@@ -180,6 +181,13 @@ class NotInForceTest(AlarmsTestCase):
 
         self.assertFalse(self.is_right(self.claimed, moved))
         self.assertFalse(self.is_right(self.claimed))
+
+    def test_not_without_a_kill_or_of_a_server_that_was_built(self) -> None:
+        entries = self.claimed, self.applied
+        self.assertFalse(self.judge(alarm.NOT_IN_FORCE, *entries, killed=()))
+
+        self.left.server.vm_state = 'active'
+        self.assertFalse(self.is_right(*entries))
 
     def test_not_of_a_server_that_had_all(self) -> None:
         entry = left.make_entry(2)
