@@ -129,7 +129,8 @@ def _find_misallocated(
         left = misallocations.find_elsewhere(seen, server_uuid)
         return left or transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_IN_PLACEMENT:
-        return misallocations.find_taken_back(seen, server_uuid)
+        left = misallocations.find_taken_back(seen, server_uuid)
+        return left or transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_IN_FORCE:
         return misallocations.find_pinned_twice(seen, server_uuid)
     return None

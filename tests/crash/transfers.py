@@ -16,13 +16,16 @@ _ENDED_WELL = ('completed', 'confirmed', 'done', 'finished', 'reverted')
 
 
 def find_arrived(seen: seen_mod.Seen, server_uuid: str) -> str | None:
-    """Return the server if its guest is here, and Nova has it elsewhere."""
+    """Return the server if its guest is here, and Nova has it elsewhere.
+
+    Or on no host, if it was shelved since.
+    """
     server = seen.found.get(server_uuid)
-    if server is None or not server.host or server.host == seen.host:
+    if server is None or server.host == seen.host:
         return None
     if server_uuid not in seen.said['guests']:
         return None
-    hosts = {seen.host, server.host}
+    hosts = {*seen.site.computes}
     return server_uuid if _is_unknown(seen, server_uuid, hosts) else None
 
 
@@ -60,6 +63,8 @@ def _has_gone(move: Any) -> bool:
     leaves it where it was, and so does a live one for which Nova has found no
     host.
     """
+    if move.source_compute == move.dest_compute:
+        return False
     if move.migration_type == records.LIVE:
         return not (move.status == 'error' and move.dest_compute is None)
     return move.status in (*_ENDED_WELL, 'post-migrating')

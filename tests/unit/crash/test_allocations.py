@@ -311,5 +311,15 @@ class TransferredTest(LeftTestCase):
 
         self.assertEqual([None, None], self.find())
 
+    def test_it_may_be_resized_and_shelved_on_the_former_host(self) -> None:
+        self.left.moves.append(
+            Move(uuid='later', id=2, dest_compute='host1', status='reverted')
+        )
+        self.assertEqual(['server', 'server'], self.find())
+
+        self.server.host = None
+        self.left.allocations = {}
+        self.assertEqual(['server'], self.find())
+
     def test_not_while_the_guest_is_where_nova_has_it(self) -> None:
         self.assertEqual([None], self.compare(guests={'server': 1}))
