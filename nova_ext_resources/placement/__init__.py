@@ -10,6 +10,7 @@
 * ``errors``: from a failed request to an error of ours, ``Retriable`` or not
 * ``fields``: writes traits, aggregates or inventories of a provider
 * ``overview``: reads all hosts of a cloud, by few requests
+* ``pool_sweep``: deletes the sharing providers that no host reaches
 * ``pool_target``: what placement shall have of a shared pool; pure
 * ``pools``: writes the sharing providers of pools, beside other hosts
 * ``publisher``: the thread that keeps a host's tree current

@@ -29,10 +29,6 @@ from nova_ext_resources.placement import tree
 
 LOG = logging.getLogger(__name__)
 
-#: What all sharing providers of this package have, and no other has.
-_OWN_TRAITS = (provider_obj.OWNER_TRAIT, provider_obj.SHARING_TRAIT)
-
-
 _Written: TypeAlias = tuple[pool_obj.SharedPool, inventory_obj.Inventory]
 
 
@@ -40,7 +36,6 @@ class PoolWriter:
     """Publishes pools; used by one thread at a time.
 
     :param sleep: waits between attempts; may be cut short
-    :param on_deleted: called when a sharing provider was deleted
     """
 
     def __init__(
@@ -48,12 +43,10 @@ class PoolWriter:
         client: placement_client.Client,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._fields = fields.FieldWriter(client)
         self._call = retry.make_strategy(sleep)
-        self._on_deleted = on_deleted
         self._seen: dict[str, provider_obj.Provider] = {}
         #: Each pool as this host last wrote it: entry and inventory.
         self._written: dict[str, _Written] = {}
@@ -140,88 +133,6 @@ class PoolWriter:
             with fields.as_conflict(listed.name):
                 return self._client.read_provider(listed)
         return None
-
-    def sweep(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
-        """Delete the sharing providers that no host reaches any longer.
-
-        Of any host: the last one that has left a pool may be gone. One that
-        servers hold stays, closed to others.
-
-        :param pools: those of this host, which are not looked at
-        :raises PlacementError: placement could not be read, or went away
-        """
-        own = {one.rp_uuid for one in pools}
-        done = tree.Published()
-        for listed in self._call(self._list_owned):
-            if not pool_obj.is_pool(listed) or listed.rp_uuid in own:
-                continue
-            try:
-                done = done.add(self._call(self._remove_unreached, listed))
-            except exception.NotFound:
-                # Another host has deleted it.
-                continue
-        return done
-
-    def _list_owned(self) -> tuple[provider_obj.Provider, ...]:
-        try:
-            return self._client.list_providers(required=','.join(_OWN_TRAITS))
-        except exception.PlacementRefused:
-            # It does not know the owner trait yet.
-            return ()
-
-    def _remove_unreached(
-        self, listed: provider_obj.Provider
-    ) -> tree.Published:
-        """Delete a provider, or close it, if no host is tied to it.
-
-        :raises NotFound: another host has deleted it
-        :raises ConcurrentUpdate: something has changed meanwhile
-        """
-        rp_uuid = listed.rp_uuid
-        members = self._client.list_providers(
-            member_of=pool_obj.make_aggregate_uuid(rp_uuid)
-        )
-        if any(one.rp_uuid != rp_uuid for one in members):
-            return tree.Published()
-        self._seen.pop(rp_uuid, None)
-        try:
-            self._client.delete_provider(rp_uuid)
-        except exception.ProviderInUse:
-            return self._close(listed)
-        self._on_deleted()
-        LOG.info(
-            'Deleted resource provider %(name)s from placement: no host '
-            'reaches this pool any longer',
-            {'name': listed.name},
-        )
-        return tree.Published(written=1)
-
-    def _close(self, listed: provider_obj.Provider) -> tree.Published:
-        seen = self._client.read_provider(listed)
-        target = dataclasses.replace(
-            seen,
-            inventories={
-                name: dataclasses.replace(one, reserved=one.total)
-                for name, one in seen.inventories.items()
-            },
-        )
-        pending = changes.list_replacements(target, seen)
-        for change in pending:
-            seen = self._fields.write(change, seen)
-        return tree.Published(
-            written=int(bool(pending)),
-            held=tuple(
-                changes.Held(
-                    name=listed.name,
-                    rp_uuid=listed.rp_uuid,
-                    resource_class=name,
-                    consumers=tuple(sorted(amounts)),
-                )
-                for name, amounts in sorted(
-                    self._client.list_holders(listed.rp_uuid).items()
-                )
-            ),
-        )
 
 
 def _get_entry(pool: pool_obj.SharedPool) -> pool_obj.SharedPool:

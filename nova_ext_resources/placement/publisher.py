@@ -21,6 +21,7 @@ from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import pool_sweep
 from nova_ext_resources.placement import pools as pools_mod
 from nova_ext_resources.placement import tree
 from nova_ext_resources import worker
@@ -124,11 +125,10 @@ class Publisher(worker.Worker):
         self._writer = tree.TreeWriter(
             client, sleep=self._sleep, on_deleted=on_deleted
         )
-        self._pools = pools_mod.PoolWriter(
+        self._pools = pools_mod.PoolWriter(client, sleep=self._sleep)
+        self._sweeper = pool_sweep.PoolSweeper(
             client, sleep=self._sleep, on_deleted=on_deleted
         )
-        #: Whether a pool may be left that no host reaches.
-        self._must_sweep = True
 
     @property
     def status(self) -> Status:
@@ -193,13 +193,10 @@ class Publisher(worker.Worker):
 
         :raises PlacementError: placement could not be read, or went away
         """
+        self._sweeper.note(wanted.pools, published.left)
         done = self._pools.publish(wanted.pools)
-        # The host may have left a pool.
-        self._must_sweep = self._must_sweep or bool(published.written)
-        if self._must_sweep and wanted.is_complete:
-            swept = self._pools.sweep(wanted.pools)
-            self._must_sweep = bool(swept.held)
-            done = done.add(swept)
+        if wanted.is_complete:
+            done = done.add(self._sweeper.sweep(wanted.pools))
         return done
 
     def do_round(self) -> float:
@@ -237,8 +234,8 @@ class Publisher(worker.Worker):
     def _note(self, published: tree.Published) -> None:
         if published.held and published.held != self._status.held:
             LOG.warning(
-                'Not removed from placement, because servers of host '
-                '%(host)s hold it: %(held)s',
+                'Host %(host)s: not removed from placement, because it is in '
+                'use: %(held)s',
                 {
                     'host': self._node.hypervisor_hostname,
                     'held': '; '.join(map(str, published.held)),

@@ -38,12 +38,14 @@ class Published:
     :ivar errors: one for each provider that could not be written; the
         others were
     :ivar problems: of shared pools, see :mod:`.pools`
+    :ivar left: aggregates of providers that were deleted
     """
 
     written: int = 0
     held: tuple[changes.Held, ...] = ()
     errors: tuple[exception.PlacementError, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
+    left: frozenset[str] = frozenset()
 
     def add(self, other: 'Published') -> 'Published':
         """Return the result of both."""
@@ -52,6 +54,7 @@ class Published:
             held=self.held + other.held,
             errors=self.errors + other.errors,
             problems=self.problems + other.problems,
+            left=self.left | other.left,
         )
 
 
@@ -197,6 +200,7 @@ class TreeWriter:
 
     def _apply(self, plan: sync.Plan) -> Published:
         written = 0
+        left: set[str] = set()
         failed: set[str] = set()
         failures: list[exception.PlacementError] = []
         for wave in plan.waves:
@@ -216,6 +220,8 @@ class TreeWriter:
                 written += 1
                 if result is not None:
                     self._seen[step.rp_uuid] = result
+                elif step.seen is not None:
+                    left |= step.seen.aggregates
             for error in failures:
                 if isinstance(error, exception.PlacementUnavailable):
                     raise error
@@ -223,6 +229,7 @@ class TreeWriter:
             written=written,
             held=plan.held,
             errors=tuple(failures),
+            left=frozenset(left),
         )
 
     def _settle_safely(

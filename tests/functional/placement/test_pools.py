@@ -7,6 +7,7 @@ import datetime
 import threading
 from typing import Any
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
@@ -14,6 +15,7 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import pool_sweep
 from nova_ext_resources.placement import publisher
 from nova_ext_resources.placement import responses
 from tests.functional import base
@@ -52,6 +54,8 @@ class PoolTestCase(base.PlacementTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        # Each round may sweep again.
+        self.useFixture(fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 0.0))
         self.pools: dict[str, tuple[pool_obj.SharedPool, ...]] = {}
         self.publishers: dict[str, publisher.Publisher] = {}
         self.cleared: list[str] = []
@@ -187,9 +191,7 @@ class PoolTest(PoolTestCase):
 
         self.publish('host3')
 
-        self.assertEqual(
-            {*HOSTS}, {one.name for one in self.client.list_providers()}
-        )
+        self.assertEqual({*HOSTS}, self.list_names())
         self.assertIn('host3', self.cleared)
 
     def test_while_servers_hold_it_it_stays_closed(self) -> None:
@@ -203,16 +205,61 @@ class PoolTest(PoolTestCase):
         [held] = self.publishers['host3'].status.held
         self.assertEqual((uuids.server,), held.consumers)
 
-        # A restart remembers nothing.
-        self.publishers['host3'] = self.start('host3')
-        self.publish('host3')
-        self.assertEqual(1, len(self.publishers['host3'].status.held))
         self.allocate(0)
         self.publish('host3')
         self.assertEqual((), self.publishers['host3'].status.held)
-        self.assertEqual(
-            {*HOSTS}, {one.name for one in self.client.list_providers()}
+        self.assertEqual({*HOSTS}, self.list_names())
+
+    def test_hosts_that_never_knew_it_leave_it_alone(self) -> None:
+        self.publish()
+        self.allocate(10)
+        self.pools = dict.fromkeys(HOSTS, ())
+        self.publish()
+
+        # A restart remembers nothing.
+        self.publishers['host3'] = self.start('host3')
+        self.forget_requests()
+        self.publish('host3')
+        self.assertEqual(['GET /resource_providers'], self.app.requests)
+        self.assertEqual((), self.publishers['host3'].status.held)
+
+        # One that has just come in to another pool deletes what it can, once.
+        self.pools['host3'] = (dataclasses.replace(POOL, name='rack2'),)
+        self.publish('host3')
+        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual((100, 100, 0), self.read_numbers())
+        self.allocate(0)
+        self.publishers['host3'] = self.start('host3')
+        self.publish('host3')
+        self.assertNotIn('POOL_rack1', self.list_names())
+
+    def test_one_left_while_the_host_was_down_is_deleted(self) -> None:
+        self.publish('host1')
+        self.pools['host1'] = ()
+        self.publishers['host1'] = self.start('host1')
+
+        self.publish('host1')
+
+        self.assertEqual({*HOSTS}, self.list_names())
+
+    def test_a_sweep_that_fails_is_no_failure_of_the_host(self) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 1000.0)
         )
+        self.publish('host1')
+        self.pools['host1'] = ()
+        self.app.fail('DELETE', POOL.rp_uuid, 100)
+
+        self.publish('host1')
+
+        self.assertIn('POOL_rack1', self.list_names())
+        # It is not tried again at once.
+        self.forget_requests()
+        self.publish('host1')
+        self.assertEqual(['GET /resource_providers'], self.app.requests)
+
+    def list_names(self) -> set[str]:
+        return {one.name for one in self.client.list_providers()}
 
     def test_one_that_is_reached_again_is_opened(self) -> None:
         self.publish()

@@ -10,6 +10,7 @@ import fixtures
 
 from nova_ext_resources.drivers.shared_pool import inventory
 from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.placement import pool_sweep
 from tests.functional.virt import base
 from tests.functional.virt import moving
 
@@ -50,6 +51,8 @@ class PoolTestCase(moving.MovesTestCase):
         self.useFixture(
             fixtures.MockPatchObject(inventory, 'PATIENCE', base.SECONDS)
         )
+        # Each round may sweep again.
+        self.useFixture(fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 0.0))
         super().setUp()
 
     def start_host(self, host: str, **settings: Any) -> Any:

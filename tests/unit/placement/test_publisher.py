@@ -19,9 +19,8 @@ from tests.unit.placement import test_client
 #: Seconds for a thread to get its turn on a busy machine.
 PATIENCE = 60.0
 
-#: Requests of the first round in which all is known: the tree, and pools
-#: that no host reaches.
-FIRST = 2
+#: Requests of the first round of a host without pools: the tree.
+FIRST = 1
 
 NODE = provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
 LIST_URL = f'{test_client.URL}/resource_providers'
