@@ -18,12 +18,13 @@ from nova_ext_resources.objects import provider as provider_obj
 
 def make_target(
     pool: pool_obj.SharedPool,
-    reading: pool_obj.Reading,
+    reading: pool_obj.Reading | None,
     seen: provider_obj.Provider,
     used: Mapping[str, int],
 ) -> provider_obj.Provider:
     """Return the sharing provider as it shall be.
 
+    :param reading: None: what was measured stays as it is
     :param seen: as it is
     :param used: resource class -> how much of it is allocated
     """
@@ -34,9 +35,13 @@ def make_target(
         if name != pool.resource_class and used.get(name)
     }
     name = pool.resource_class
-    inventory = _make_inventory(
-        pool, reading, seen.inventories.get(name), used.get(name, 0)
-    )
+    before = seen.inventories.get(name)
+    if reading is not None:
+        total, reserved = _measure(pool, reading, before, used.get(name, 0))
+    else:
+        assert before is not None, 'without one, each reading is written'
+        total, reserved = before.total, before.reserved
+    inventory = _make_inventory(pool, total, reserved)
     return dataclasses.replace(
         seen,
         traits=seen.traits | pool.all_traits,
@@ -106,13 +111,13 @@ def _list_differing(
     ]
 
 
-def _make_inventory(
+def _measure(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading,
     seen: inventory_obj.Inventory | None,
     used: int,
-) -> inventory_obj.Inventory:
-    """Return the inventory, never below what is allocated.
+) -> tuple[int, int]:
+    """Return total and reserved, never below what is allocated.
 
     Where there is less, the total stays as it was, and all that is not
     allocated is reserved.
@@ -123,6 +128,12 @@ def _make_inventory(
         if total < needed:
             total = max(needed, seen.total if seen else 0)
         reserved = total - needed
+    return total, reserved
+
+
+def _make_inventory(
+    pool: pool_obj.SharedPool, total: int, reserved: int
+) -> inventory_obj.Inventory:
     rules = {k: v for k, v in pool.rules.items() if k != 'reserved'}
     rules.setdefault('max_unit', max(total, rules.get('min_unit', 1)))
     return inventory_obj.Inventory(total=total, reserved=reserved, **rules)

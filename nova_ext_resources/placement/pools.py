@@ -8,10 +8,10 @@ each write only what it has decided on the present state. What ties a host to
 the pool is a provider in the host's own tree: no host writes another's.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
+import datetime
 import time
-from typing import TypeAlias
 
 from oslo_log import log as logging
 
@@ -29,7 +29,22 @@ from nova_ext_resources.placement import tree
 
 LOG = logging.getLogger(__name__)
 
-_Written: TypeAlias = tuple[pool_obj.SharedPool, inventory_obj.Inventory]
+
+@dataclasses.dataclass(slots=True)
+class _Memory:
+    """What this host knows of a pool from its former rounds.
+
+    :ivar seen: the sharing provider as it was then
+    :ivar written: entry and inventory, as this host last wanted them
+    :ivar done: entry and time of the reading that placement has got, or that
+        another host has overtaken
+    :ivar lost: the inventory that another write has overtaken this host at
+    """
+
+    seen: provider_obj.Provider | None = None
+    written: tuple[pool_obj.SharedPool, inventory_obj.Inventory] | None = None
+    done: tuple[pool_obj.SharedPool, datetime.datetime] | None = None
+    lost: inventory_obj.Inventory | None = None
 
 
 class PoolWriter:
@@ -47,9 +62,7 @@ class PoolWriter:
         self._client = client
         self._fields = fields.FieldWriter(client)
         self._call = retry.make_strategy(sleep)
-        self._seen: dict[str, provider_obj.Provider] = {}
-        #: Each pool as this host last wrote it: entry and inventory.
-        self._written: dict[str, _Written] = {}
+        self._memories: dict[str, _Memory] = {}
 
     def publish(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
         """Have placement show what has been read of the pools.
@@ -59,6 +72,11 @@ class PoolWriter:
 
         :raises PlacementUnavailable: placement went away
         """
+        pools = tuple(pools)
+        self._memories = {
+            one.rp_uuid: self._memories.get(one.rp_uuid, _Memory())
+            for one in pools
+        }
         done = tree.Published()
         for pool in pools:
             if pool.reading is None or pool.is_failing:
@@ -77,9 +95,11 @@ class PoolWriter:
     ) -> tree.Published:
         """Bring one sharing provider to what it shall be.
 
-        :raises ConcurrentUpdate: another host, or an allocation, was faster
+        :raises ConcurrentUpdate: another host has just created it, or deleted
+            it
         """
-        seen = self._find(pool.rp_uuid)
+        memory = self._memories[pool.rp_uuid]
+        seen = self._find(pool.rp_uuid, memory)
         is_new = seen is None
         if seen is None:
             seen = self._client.ensure_provider(
@@ -93,46 +113,106 @@ class PoolWriter:
                 pool, reading, used.get(pool.resource_class, 0)
             ),
         ]
-        target = pool_target.make_target(pool, reading, seen, used)
-        pending = changes.list_replacements(target, seen)
-        for change in pending:
-            LOG.debug('Placement: %(change)s', {'change': change})
-            seen = self._fields.write(change, seen)
-        self._seen[pool.rp_uuid] = seen
-        self._written[pool.rp_uuid] = (
-            _get_entry(pool),
-            seen.inventories[pool.resource_class],
+        is_news = _is_news(pool, reading, seen, used, memory)
+        target = pool_target.make_target(
+            pool, reading if is_news else None, seen, used
         )
+        written = self._write(pool, reading, target, seen)
         return tree.Published(
-            written=int(is_new or bool(pending)),
+            written=int(is_new or written),
             problems=tuple(filter(None, problems)),
         )
+
+    def _write(
+        self,
+        pool: pool_obj.SharedPool,
+        reading: pool_obj.Reading,
+        target: provider_obj.Provider,
+        seen: provider_obj.Provider,
+    ) -> bool:
+        """Write what differs; return whether something was.
+
+        Where the pool has an inventory, another write that was faster is no
+        error: hundreds of hosts may write at the same time. The next round
+        writes what is still to be written then.
+
+        :raises ConcurrentUpdate: it has none yet
+        """
+        memory = self._memories[pool.rp_uuid]
+        before = seen.inventories.get(pool.resource_class)
+        pending = changes.list_replacements(target, seen)
+        try:
+            for change in pending:
+                LOG.debug('Placement: %(change)s', {'change': change})
+                seen = self._fields.write(change, seen)
+        except exception.ConcurrentUpdate as err:
+            if before is None:
+                raise
+            LOG.debug('Another write was faster: %(err)s', {'err': err})
+            memory.lost = before
+            return False
+        entry = _get_entry(pool)
+        memory.seen = seen
+        memory.written = (entry, seen.inventories[pool.resource_class])
+        memory.done = (entry, reading.read_at)
+        return bool(pending)
 
     def _find_conflict(
         self, pool: pool_obj.SharedPool, seen: provider_obj.Provider
     ) -> alarm.Problem | None:
         """Report that other hosts have another entry for a pool."""
-        entry, inventory = self._written.get(pool.rp_uuid, (None, None))
+        written = self._memories[pool.rp_uuid].written
         # One that another host has just made again has no inventory at all.
         if (
-            inventory is None
-            or entry != _get_entry(pool)
+            written is None
+            or written[0] != _get_entry(pool)
             or not seen.inventories
         ):
             return None
         return pool_target.find_conflict(
-            pool, inventory, seen.inventories.get(pool.resource_class)
+            pool, written[1], seen.inventories.get(pool.resource_class)
         )
 
-    def _find(self, rp_uuid: str) -> provider_obj.Provider | None:
+    def _find(
+        self, rp_uuid: str, memory: _Memory
+    ) -> provider_obj.Provider | None:
         """Read a provider, unless it is as it was seen last."""
-        known = self._seen.pop(rp_uuid, None)
+        known, memory.seen = memory.seen, None
         for listed in self._client.list_providers(in_tree=rp_uuid):
+            if listed.rp_uuid != rp_uuid:
+                # An operator's, below it.
+                continue
             if known is not None and known.generation == listed.generation:
                 return known
             with fields.as_conflict(listed.name):
                 return self._client.read_provider(listed)
         return None
+
+
+def _is_news(
+    pool: pool_obj.SharedPool,
+    reading: pool_obj.Reading,
+    seen: provider_obj.Provider,
+    used: Mapping[str, int],
+    memory: _Memory,
+) -> bool:
+    """Return whether a reading is to be written.
+
+    One that was written is not written again: what another host has written
+    since is newer.
+    """
+    inventory = seen.inventories.get(pool.resource_class)
+    news = (_get_entry(pool), reading.read_at)
+    if memory.lost is not None:
+        if inventory != memory.lost:
+            # It was another host, and not an allocation.
+            memory.done = news
+        memory.lost = None
+    return (
+        inventory is None
+        or memory.done != news
+        or used.get(pool.resource_class, 0) > inventory.capacity
+    )
 
 
 def _get_entry(pool: pool_obj.SharedPool) -> pool_obj.SharedPool:

@@ -4,6 +4,7 @@
 
 import dataclasses
 import datetime
+import itertools
 import threading
 from typing import Any
 
@@ -25,6 +26,9 @@ HOSTS = ('host1', 'host2', 'host3')
 
 _NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
+#: Each reading is a little newer than the one before.
+_SECONDS = itertools.count()
+
 
 def make_pool(total: int = 100, **fields: Any) -> pool_obj.SharedPool:
     return pool_obj.SharedPool(
@@ -32,7 +36,7 @@ def make_pool(total: int = 100, **fields: Any) -> pool_obj.SharedPool:
         resource_class=CLASS,
         reading=pool_obj.Reading(
             total=total,
-            read_at=_NOW,
+            read_at=_NOW + datetime.timedelta(seconds=next(_SECONDS)),
             **{
                 name: fields.pop(name)
                 for name in ('free', 'reserved')
@@ -300,6 +304,8 @@ class PoolTest(PoolTestCase):
         )
 
         self.publish('host1')
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.publish('host1')
 
         # 50 without the one that came in between.
         self.assertEqual((100, 20, 80), self.read_numbers())
@@ -321,13 +327,57 @@ class PoolTest(PoolTestCase):
         self.assertEqual((90, 0, 90), self.read_numbers())
         self.assertEqual(['host1', 'host2'], self.list_reached())
 
+    def test_a_host_that_is_overtaken_leaves_it_at_that(self) -> None:
+        self.publish('host1', 'host2')
+        self.pools['host1'] = (make_pool(50),)
+        self.pools['host2'] = (make_pool(60),)
+        path = f'/resource_providers/{POOL.rp_uuid}/inventories'
+        self.app.before_next('PUT', path, lambda: self.publish('host2'))
+        self.forget_requests()
+
+        self.publish('host1')
+
+        self.assertEqual((60, 0, 60), self.read_numbers())
+        self.assertEqual(2, self.app.requests.count(f'PUT {path}'))
+        self.publish('host1')
+        self.assertEqual((60, 0, 60), self.read_numbers())
+        self.assertEqual(2, self.app.requests.count(f'PUT {path}'))
+
+    def test_an_old_reading_does_not_replace_a_newer_one(self) -> None:
+        self.publish('host1', 'host2')
+        self.pools['host2'] = (make_pool(60),)
+        self.publish('host2')
+
+        self.publish('host1')
+        self.assertEqual((60, 0, 60), self.read_numbers())
+
+        # What is not measured is that of the entry.
+        rules = {'step_size': 2}
+        self.pools['host1'] = (dataclasses.replace(POOL, rules=rules),)
+        self.publish('host1')
+        self.pools['host2'] = (make_pool(70),)
+        self.publish('host2', 'host1')
+        self.assertEqual((70, 0, 70), self.read_numbers())
+        self.assertEqual(2, self.read().inventories[CLASS].step_size)
+
+    def test_what_an_operator_puts_below_it_is_not_taken_for_it(self) -> None:
+        self.make_root(uuids.child, 'child')
+        self.publish('host1')
+        self.client.update_provider(uuids.child, 'child', POOL.rp_uuid)
+        self.pools['host1'] = (make_pool(60),)
+
+        self.publish('host1')
+
+        self.assertEqual((60, 0, 60), self.read_numbers())
+        self.assertEqual({}, self.client.list_inventories(uuids.child))
+
     def test_all_at_once_and_servers_that_come_and_go(self) -> None:
         self.publish()
         over = []
 
         def publish(host: str) -> None:
             for total in range(60, 80):
-                self.pools[host] = (make_pool(total, free=total - 20),)
+                self.pools[host] = (make_pool(total, reserved=20),)
                 self.publishers[host].run_round()
 
         def allocate() -> None:
