@@ -10,6 +10,15 @@ import uuid
 
 from nova_ext_resources.objects import provider
 
+#: What others than servers use of a pool whose source says what is free: all
+#: that is not free; all that is neither free nor allocated; or what the
+#: operator reserves, and nothing else.
+OTHERS_USE = NOT_FREE, NOT_ALLOCATED, RESERVED = (
+    'not_free',
+    'not_allocated',
+    'reserved',
+)
+
 #: Seed of all uuids of pools. With another one, every pool in placement would
 #: be made a second time.
 NAMESPACE = uuid.UUID('6b5a6d3e-3f0c-5f3a-9d7c-52b6c3a0f1d4')
@@ -49,6 +58,8 @@ class SharedPool:
 
     :ivar rules: fields of its inventory that an operator has set;
         ``reserved`` is added to what others use
+    :ivar others_use: one of :data:`OTHERS_USE`
+    :ivar min_free_percent: of the total; less is reported, with ``reserved``
     :ivar traits: without the owner trait and the sharing one
     :ivar reading: the last good one; None: none since the start
     :ivar is_failing: whether there should be a newer one
@@ -57,6 +68,8 @@ class SharedPool:
     name: str
     resource_class: str
     rules: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    others_use: str = NOT_FREE
+    min_free_percent: int = 10
     traits: frozenset[str] = frozenset()
     reading: Reading | None = None
     is_failing: bool = False

@@ -24,7 +24,8 @@ def make_target(
 ) -> provider_obj.Provider:
     """Return the sharing provider as it shall be.
 
-    :param reading: None: what was measured stays as it is
+    :param reading: what :func:`settle` made of it; None: what was measured
+        stays as it is
     :param seen: as it is
     :param used: resource class -> how much of it is allocated
     """
@@ -50,11 +51,46 @@ def make_target(
     )
 
 
+def needs_allocated(
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading
+) -> bool:
+    """Return whether a reading means nothing without what was allocated."""
+    return (
+        reading.free is not None and pool.others_use == pool_obj.NOT_ALLOCATED
+    )
+
+
+def settle(
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading, allocated: int
+) -> pool_obj.Reading:
+    """Return a reading that says what others use, instead of what is free.
+
+    :param allocated: when the reading was taken
+    """
+    if reading.free is None:
+        return reading
+    others = {
+        pool_obj.NOT_FREE: reading.total - reading.free,
+        pool_obj.NOT_ALLOCATED: reading.total - reading.free - allocated,
+        pool_obj.RESERVED: 0,
+    }
+    return dataclasses.replace(
+        reading, free=None, reserved=max(others[pool.others_use], 0)
+    )
+
+
 def find_problem(
     pool: pool_obj.SharedPool, reading: pool_obj.Reading, used: int
 ) -> alarm.Problem | None:
-    """Report a pool that has less than servers were allocated."""
-    reserved = _count_reserved(pool, reading, used)
+    """Report a pool that has less than servers were allocated, or will soon.
+
+    Of what is not free, servers may have all that was allocated to them.
+    """
+    if pool.others_use != pool_obj.RESERVED:
+        pool = dataclasses.replace(pool, others_use=pool_obj.NOT_ALLOCATED)
+    elif (problem := _find_low(pool, reading)) is not None:
+        return problem
+    reserved = _count_reserved(pool, settle(pool, reading, used))
     capacity = _find_capacity(pool, reading.total - reserved)
     if used <= capacity:
         return None
@@ -66,6 +102,23 @@ def find_problem(
         f'{reading.total}, reserved {reserved}): no more of it is allocated '
         'until there is room. Make the pool larger, or move or delete '
         'servers. If these numbers are wrong, correct the source of the pool',
+    )
+
+
+def _find_low(
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading
+) -> alarm.Problem | None:
+    """Report a pool that fills up, whoever fills it."""
+    least = math.ceil(reading.total * pool.min_free_percent / 100)
+    if reading.free is None or reading.free >= least:
+        return None
+    return alarm.Problem(
+        alarm=alarm.POOL_OVERALLOCATED,
+        subject=pool.name,
+        text=f'pool {pool.name} has {reading.free} of {reading.total} '
+        f'{pool.resource_class} free, less than min_free_percent '
+        f'({pool.min_free_percent}) of it: servers may soon not get what was '
+        'allocated to them. Make the pool larger, or move or delete servers',
     )
 
 
@@ -122,7 +175,7 @@ def _measure(
     Where there is less, the total stays as it was, and all that is not
     allocated is reserved.
     """
-    total, reserved = reading.total, _count_reserved(pool, reading, used)
+    total, reserved = reading.total, _count_reserved(pool, reading)
     if _find_capacity(pool, total - reserved) < used:
         needed = math.ceil(used / _find_ratio(pool))
         if total < needed:
@@ -140,14 +193,11 @@ def _make_inventory(
 
 
 def _count_reserved(
-    pool: pool_obj.SharedPool, reading: pool_obj.Reading, used: int
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading
 ) -> int:
     """Return what is kept from servers: used by others, or by order."""
-    others = reading.reserved or 0
-    if reading.free is not None:
-        others = max(reading.total - reading.free - used, 0)
     kept: int = pool.rules.get('reserved', 0)
-    return min(others + kept, reading.total)
+    return min((reading.reserved or 0) + kept, reading.total)
 
 
 def _find_capacity(pool: pool_obj.SharedPool, units: int) -> int:

@@ -8,12 +8,15 @@ each write only what it has decided on the present state. What ties a host to
 the pool is a provider in the host's own tree: no host writes another's.
 """
 
+import collections
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import datetime
 import time
+from typing import TypeAlias
 
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
@@ -29,6 +32,9 @@ from nova_ext_resources.placement import tree
 
 LOG = logging.getLogger(__name__)
 
+#: An entry, and when a reading of it was taken.
+_News: TypeAlias = tuple[pool_obj.SharedPool, datetime.datetime]
+
 
 @dataclasses.dataclass(slots=True)
 class _Memory:
@@ -38,13 +44,36 @@ class _Memory:
     :ivar written: entry and inventory, as this host last wanted them
     :ivar done: entry and time of the reading that placement has got, or that
         another host has overtaken
+    :ivar news: entry and time of the last reading
+    :ivar settled: what it says others use; None: not known yet
+    :ivar looks: times and allocated amounts, those that differ from the one
+        before, the latest last
     :ivar lost: the inventory that another write has overtaken this host at
     """
 
     seen: provider_obj.Provider | None = None
     written: tuple[pool_obj.SharedPool, inventory_obj.Inventory] | None = None
-    done: tuple[pool_obj.SharedPool, datetime.datetime] | None = None
+    done: _News | None = None
+    news: _News | None = None
+    settled: pool_obj.Reading | None = None
+    looks: collections.deque[tuple[datetime.datetime, int]] = (
+        dataclasses.field(default_factory=lambda: collections.deque(maxlen=99))
+    )
     lost: inventory_obj.Inventory | None = None
+
+    def look(self, now: datetime.datetime, allocated: int) -> None:
+        if not self.looks or self.looks[-1][1] != allocated:
+            self.looks.append((now, allocated))
+
+    def find_allocated(self, then: datetime.datetime) -> int | None:
+        """Return the least that was allocated at some time, and since.
+
+        A look in between two others may have missed it, so the time is
+        bracketed. None: that was before the first look.
+        """
+        earlier = [amount for at, amount in self.looks if at <= then]
+        later = [amount for at, amount in self.looks if at > then]
+        return min(earlier[-1:] + later) if earlier else None
 
 
 class PoolWriter:
@@ -58,7 +87,11 @@ class PoolWriter:
         client: placement_client.Client,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], datetime.datetime] = lambda: timeutils.utcnow(
+            with_timezone=True
+        ),
     ) -> None:
+        self._clock = clock
         self._client = client
         self._fields = fields.FieldWriter(client)
         self._call = retry.make_strategy(sleep)
@@ -113,9 +146,11 @@ class PoolWriter:
                 pool, reading, used.get(pool.resource_class, 0)
             ),
         ]
+        memory.look(self._clock(), used.get(pool.resource_class, 0))
+        settled = _settle_reading(pool, reading, seen, memory)
         is_news = _is_news(pool, reading, seen, used, memory)
         target = pool_target.make_target(
-            pool, reading if is_news else None, seen, used
+            pool, settled if is_news else None, seen, used
         )
         written = self._write(pool, reading, target, seen)
         return tree.Published(
@@ -187,6 +222,35 @@ class PoolWriter:
             with fields.as_conflict(listed.name):
                 return self._client.read_provider(listed)
         return None
+
+
+def _settle_reading(
+    pool: pool_obj.SharedPool,
+    reading: pool_obj.Reading,
+    seen: provider_obj.Provider,
+    memory: _Memory,
+) -> pool_obj.Reading | None:
+    """Return what a reading says others use; once, whatever comes later.
+
+    None: it was taken before this host knew how much was allocated, and the
+    next one will tell. A pool without an inventory has nothing allocated.
+    """
+    news = (_get_entry(pool), reading.read_at)
+    if memory.settled is not None and memory.news == news:
+        return memory.settled
+    allocated: int | None = 0
+    if (
+        pool_target.needs_allocated(pool, reading)
+        and pool.resource_class in seen.inventories
+    ):
+        allocated = memory.find_allocated(reading.read_at)
+    memory.news = news
+    memory.settled = (
+        None
+        if allocated is None
+        else pool_target.settle(pool, reading, allocated)
+    )
+    return memory.settled
 
 
 def _is_news(

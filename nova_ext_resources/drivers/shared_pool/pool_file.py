@@ -55,6 +55,8 @@ SCHEMA = {
         'location': {'type': 'string', 'minLength': 1, 'maxLength': 2048},
         'unit_size': {'type': 'integer', 'minimum': 1},
         'max_age': _POSITIVE,
+        'others_use': {'enum': [*pool.OTHERS_USE]},
+        'min_free_percent': {'type': 'integer', 'minimum': 0, 'maximum': 100},
         'traits': {
             'type': 'array',
             'items': {'type': 'string'},
@@ -195,6 +197,8 @@ def _make(entry: dict[str, Any]) -> Definition:
             name=entry['name'],
             resource_class=entry['resource_class'],
             rules=dict(entry.get('inventory', {})),
+            others_use=entry.get('others_use', pool.NOT_FREE),
+            min_free_percent=entry.get('min_free_percent', 10),
             traits=frozenset(entry.get('traits', ())),
         ),
         source=entry['source'],

@@ -278,36 +278,84 @@ class PoolTest(PoolTestCase):
         self.assertEqual(['host2'], self.list_reached())
         self.assertEqual((), self.publishers['host3'].status.held)
 
+    def set_free(self, free: int, at: datetime.datetime | None = None) -> None:
+        """Have host1 read what is free, of 100."""
+        pool = make_pool(free=free, others_use=pool_obj.NOT_ALLOCATED)
+        assert pool.reading is not None
+        reading = dataclasses.replace(
+            pool.reading, read_at=at or datetime.datetime.now(datetime.UTC)
+        )
+        self.pools['host1'] = (dataclasses.replace(pool, reading=reading),)
+
     def test_what_others_use_is_reserved(self) -> None:
         self.allocate_at_once(30)
+        self.publish('host1')
         # 100 in all, 30 of servers, 50 free: others have 20.
-        self.pools['host1'] = (make_pool(free=50),)
+        self.set_free(50)
 
         self.publish('host1')
         self.assertEqual((100, 20, 80), self.read_numbers())
 
         # The server is deleted, and so is its data.
         self.allocate(0)
-        self.pools['host1'] = (make_pool(free=80),)
+        self.publish('host1')
+        self.set_free(80)
         self.publish('host1')
         self.assertEqual((100, 20, 80), self.read_numbers())
+
+    def test_what_is_allocated_after_a_reading_is_not_in_it(self) -> None:
+        self.set_free(40)
+        self.publish('host1')
+        self.assertEqual((100, 60, 40), self.read_numbers())
+        for consumer in (uuids.server, uuids.other):
+            self.allocate(20, consumer)
+            self.publish('host1')
+            self.assertEqual((100, 60, 40), self.read_numbers())
+        self.assertRaises(
+            exception.AllocationRejected, self.allocate, 1, uuids.third
+        )
+
+        # A reading that is late, too: of a file that was written before.
+        self.set_free(39, datetime.datetime.now(datetime.UTC))
+        self.allocate(0, uuids.other)
+        self.publish('host1')
+        self.assertEqual((100, 41, 59), self.read_numbers())
+
+    def test_a_reading_from_before_the_start_waits_for_the_next(self) -> None:
+        self.allocate_at_once(30)
+        self.publishers['host1'] = self.start('host1')
+        self.set_free(50)
+
+        self.publish('host1')
+        self.assertEqual((100, 0, 100), self.read_numbers())
+
+        self.set_free(50)
+        self.publish('host1')
+        self.assertEqual((100, 20, 80), self.read_numbers())
+
+    def test_by_default_what_others_have_is_offered_to_none(self) -> None:
+        for used in (0, 20, 40):
+            if used:
+                self.allocate(used)
+            self.pools['host1'] = (make_pool(free=40),)
+            self.publish('host1')
+            self.assertEqual((100, 60, 40), self.read_numbers())
 
     def allocate_at_once(self, amount: int) -> None:
         self.publish('host1')
         self.allocate(amount)
 
-    def test_an_allocation_in_between_is_counted(self) -> None:
+    def test_an_allocation_in_between_costs_one_round(self) -> None:
         self.publish('host1')
-        self.pools['host1'] = (make_pool(free=50),)
+        self.pools['host1'] = (make_pool(reserved=20),)
         self.app.before_next(
             'PUT', f'{POOL.rp_uuid}/inventories', lambda: self.allocate(30)
         )
 
         self.publish('host1')
         self.assertEqual((100, 0, 100), self.read_numbers())
-        self.publish('host1')
 
-        # 50 without the one that came in between.
+        self.publish('host1')
         self.assertEqual((100, 20, 80), self.read_numbers())
 
     def test_two_hosts_that_create_it_at_once_end_alike(self) -> None:

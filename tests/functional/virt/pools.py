@@ -24,6 +24,7 @@ pools:
     resource_class: CUSTOM_RACK1_GB
     source: file
     location: {path}
+    others_use: not_allocated
 """
 
 _SEATS = """

@@ -304,6 +304,7 @@ class SourceTest(pools.PoolTestCase):
     def test_what_others_use_is_not_given_to_servers(self) -> None:
         flavor = self.make_pool_flavor(4)
         self.boot(flavor)
+        self.publish_all()
         # 10 in all, 4 of the server: others have 3.
         self.set_pool(total=10, free=3)
         self._publish_when_read()

@@ -16,8 +16,12 @@ CLASS = 'CUSTOM_X'
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def make_pool(**rules: Any) -> pool_obj.SharedPool:
-    return pool_obj.SharedPool(name='a', resource_class=CLASS, rules=rules)
+def make_pool(
+    others_use: str = pool_obj.NOT_ALLOCATED, **rules: Any
+) -> pool_obj.SharedPool:
+    return pool_obj.SharedPool(
+        name='a', resource_class=CLASS, others_use=others_use, rules=rules
+    )
 
 
 def make_seen(
@@ -47,7 +51,8 @@ class PoolTargetTest(base.TestCase):
             if seen
             else make_seen()
         )
-        target = pool_target.make_target(pool, reading, before, {CLASS: used})
+        settled = pool_target.settle(pool, reading, used)
+        target = pool_target.make_target(pool, settled, before, {CLASS: used})
         one = target.inventories[CLASS]
         self.assertGreaterEqual(one.capacity, used)
         problem = pool_target.find_problem(pool, reading, used)
@@ -66,6 +71,61 @@ class PoolTargetTest(base.TestCase):
         ):
             with self.subTest(numbers=numbers, used=used):
                 self.assertEqual(expected, self.make(numbers, used))
+
+    def test_what_others_have_is_not_offered_to_thin_servers(self) -> None:
+        # Others have 60 of 100. Servers get 20 each, and write nothing yet.
+        reading = pool_obj.Reading(total=100, free=40, read_at=NOW)
+        pool = pool_obj.SharedPool(name='a', resource_class=CLASS)
+        used, sold = 0, []
+
+        for _server in range(5):
+            target = pool_target.make_target(
+                pool,
+                pool_target.settle(pool, reading, used),
+                make_seen(),
+                {CLASS: used},
+            )
+            if target.inventories[CLASS].capacity - used < 20:
+                break
+            used += 20
+            sold.append(used)
+
+        self.assertEqual([20, 40], sold)
+        self.assertIsNone(pool_target.find_problem(pool, reading, used))
+
+    def test_by_default_all_that_is_not_free_is_that_of_others(self) -> None:
+        for free, used, expected in (
+            (40, 0, (100, 60, False)),
+            (30, 50, (100, 50, False)),
+            (0, 40, (100, 60, False)),
+        ):
+            with self.subTest(free=free, used=used):
+                self.assertEqual(
+                    expected,
+                    self.make(
+                        {'total': 100, 'free': free},
+                        used,
+                        others_use=pool_obj.NOT_FREE,
+                    ),
+                )
+
+    def test_the_operator_may_say_what_others_use(self) -> None:
+        for free, used, expected in (
+            (40, 0, (100, 60, False)),
+            (10, 40, (100, 60, False)),
+            # Whoever fills it.
+            (9, 40, (100, 60, True)),
+        ):
+            with self.subTest(free=free, used=used):
+                self.assertEqual(
+                    expected,
+                    self.make(
+                        {'total': 100, 'free': free},
+                        used,
+                        others_use=pool_obj.RESERVED,
+                        reserved=60,
+                    ),
+                )
 
     def test_it_is_never_below_what_servers_hold(self) -> None:
         for numbers, used, seen, expected in (

@@ -33,6 +33,8 @@ class PoolFileTest(base.TestCase):
             'unit_size': 10,
             'max_age': 60,
             'traits': ['CUSTOM_FAST', 'STORAGE_DISK_SSD'],
+            'others_use': 'reserved',
+            'min_free_percent': 5,
             'inventory': {'reserved': 3, 'allocation_ratio': 1.5},
         }
 
@@ -46,6 +48,8 @@ class PoolFileTest(base.TestCase):
                         name='rack1',
                         resource_class='CUSTOM_RACK1_GB',
                         rules={'reserved': 3, 'allocation_ratio': 1.5},
+                        others_use=pool.RESERVED,
+                        min_free_percent=5,
                         traits=frozenset({'CUSTOM_FAST', 'STORAGE_DISK_SSD'}),
                     ),
                     source='http',
@@ -79,6 +83,8 @@ class PoolFileTest(base.TestCase):
             ({'source': 'http', 'location': 'http://a:b@x/y'}, 'password'),
             ({'unit_size': 0}, 'unit_size'),
             ({'max_age': 0}, 'max_age'),
+            ({'others_use': 'free'}, 'others_use'),
+            ({'min_free_percent': 101}, 'min_free_percent'),
             ({'traits': ['HW_NONE']}, 'HW_NONE'),
             ({'inventory': {'total': 3}}, 'total'),
             ({'inventory': {'allocation_ratio': 0}}, 'allocation_ratio'),
