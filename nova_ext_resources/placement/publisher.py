@@ -241,8 +241,10 @@ class Publisher(worker.Worker):
                     'held': '; '.join(map(str, published.held)),
                 },
             )
+        # The numbers in their texts change with each reading.
+        known = {(one.alarm, one.subject) for one in self._status.problems}
         for problem in published.problems:
-            if problem not in self._status.problems:
+            if (problem.alarm, problem.subject) not in known:
                 LOG.warning(
                     'Host %(host)s: %(problem)s',
                     {

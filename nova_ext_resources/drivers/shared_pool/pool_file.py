@@ -119,9 +119,9 @@ def parse(text: str) -> tuple[list[Definition], list[BadPool]]:
         raise ValueError(f'it is not YAML: {err}') from err
     if not isinstance(content, dict) or content.keys() != {'pools'}:
         raise ValueError('it must have the key "pools", and no other')
-    entries = content['pools'] or []
+    entries = content['pools']
     if not isinstance(entries, list):
-        raise ValueError('"pools" is not a list')
+        raise ValueError('"pools" is not a list; that of no pools is []')
     found: list[Definition] = []
     bad: list[BadPool] = []
     for number, entry in enumerate(entries, 1):

@@ -19,6 +19,11 @@ from nova_ext_resources.drivers.shared_pool import sources
 from nova_ext_resources.objects import pool
 
 
+#: Part of the interval from which on a source is read again: rounds come a
+#: little earlier or later than each interval.
+EARLY = 0.85
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What is known of a pool. Replaced, and never changed.
@@ -70,7 +75,7 @@ class Reader:
         """Begin to read if it is time, unless the last reading goes on."""
         now = self._monotonic()
         is_due = self._thread is None or (
-            now - self._began_at >= self._interval
+            now - self._began_at >= self._interval * EARLY
         )
         if not is_due or self.is_reading:
             return

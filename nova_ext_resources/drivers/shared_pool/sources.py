@@ -113,10 +113,17 @@ def _read_http(source: Source) -> pool.Reading:
         source.location,
         timeout=source.timeout,
         stream=True,
+        # The whole body of a redirection would be read.
+        allow_redirects=False,
         verify=source.ca_file or True,
         headers={'Accept': 'application/json'},
     ) as response:
         response.raise_for_status()
+        if response.status_code >= 300:
+            raise ValueError(
+                f'it answers {response.status_code}, a redirection, which is '
+                'not followed: give the URL that it leads to'
+            )
         text = b''
         # Byte by byte: a larger piece is waited for until it is full, however
         # slowly the server sends it.

@@ -483,6 +483,13 @@ class PoolTest(PoolTestCase):
             (problem.alarm, problem.subject),
         )
 
+        # Other numbers are no line in the log.
+        log = self.useFixture(fixtures.FakeLogger(publisher.LOG.logger.name))
+        self.pools['host1'] = (make_pool(49),)
+        self.publish('host1')
+        self.assertEqual((100, 40, 60), self.read_numbers())
+        self.assertNotIn('servers hold', log.output)
+
         self.pools['host1'] = (make_pool(70),)
         self.publish('host1')
         self.assertEqual((70, 0, 70), self.read_numbers())

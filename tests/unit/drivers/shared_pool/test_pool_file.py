@@ -109,7 +109,14 @@ class PoolFileTest(base.TestCase):
             self.assertNotEqual('', bad.reason)
 
     def test_what_is_no_such_file_is_refused(self) -> None:
-        for text in ('', 'pools: [', 'pools: 3', '- a', 'pools: []\nx: 1'):
+        for text in (
+            '',
+            'pools: [',
+            'pools:',
+            'pools: 3',
+            '- a',
+            'pools: []\nx: 1',
+        ):
             with self.subTest(text=text):
                 self.assertRaises(ValueError, pool_file.parse, text)
 
@@ -122,7 +129,7 @@ class PoolFileTest(base.TestCase):
         )
 
     def test_an_empty_file_has_no_pools(self) -> None:
-        self.assertEqual(([], []), pool_file.parse('pools:\n'))
+        self.assertEqual(([], []), pool_file.parse('pools: []\n'))
 
     def test_the_sample_is_good(self) -> None:
         with open(SAMPLE, encoding='utf-8') as file:

@@ -57,9 +57,9 @@ class ReaderTest(base.TestCase):
         self.assertEqual(1, self.find_total(self.read(reader)))
         self.write(2)
 
-        self.now = INTERVAL - 1
+        self.now = INTERVAL * 0.84
         self.assertEqual(1, self.find_total(self.read(reader)))
-        self.now = INTERVAL
+        self.now = INTERVAL * 0.9
         self.assertEqual(2, self.find_total(self.read(reader)))
 
     def test_a_failure_keeps_the_last_good_value(self) -> None:

@@ -22,6 +22,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     answers: ClassVar[dict[str, tuple[int, bytes]]] = {
         '/good': (200, b'{"total": 20, "free": 5}'),
         '/error': (500, b'{"total": 20}'),
+        '/moved': (302, b'{"total": 20}'),
         '/html': (200, b'<html>'),
     }
 
@@ -164,6 +165,10 @@ class SourcesTest(base.TestCase):
         self.assertEqual((20, 5), (found.total, found.free))
         self.assertRaises(OSError, self.read, 'http', f'{url}/error')
         self.assertRaises(ValueError, self.read, 'http', f'{url}/html')
+        error = self.assertRaises(
+            ValueError, self.read, 'http', f'{url}/moved'
+        )
+        self.assertIn('redirection', str(error))
 
         _Handler.is_over.clear()
         self.addCleanup(_Handler.is_over.set)
