@@ -3,6 +3,7 @@
 """Resizes and cold migrations that fail on the source."""
 
 import pathlib
+from typing import Any
 
 import fixtures
 from nova.compute import task_states
@@ -11,6 +12,8 @@ from nova import context as nova_context
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
+from nova_ext_resources.virt import request
+from tests.functional.virt import backends
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
@@ -129,6 +132,40 @@ class SourceTest(breaking.BreakingTestCase):
             self.restart(host)
 
         self.assert_only_on('host1')
+
+
+class RebuiltTest(backends.Rmd, moving.MovesTestCase):
+    """Nova leaves a server the CPUs that it was to get on the other host."""
+
+    def start_host(self, host: str, **settings: Any) -> Any:
+        # Of one cache only, so that the first servers of both get the same.
+        self.flags(
+            cpu_dedicated_set='1-3,25-27',
+            cpu_shared_set='0,24',
+            group='compute',
+        )
+        return super().start_host(host, **settings)
+
+    def find_cpus(self, server: Any) -> frozenset[int] | None:
+        return request.find_cpus(moving.find_instance(server['id']))
+
+    def test_a_server_whose_move_failed_keeps_its_own(self) -> None:
+        flavor = self.make_own_flavor(1)
+        servers = [self.boot(flavor, host='host1') for _ in range(2)]
+        before = [self.find_cpus(one) for one in servers]
+        with moving.failing('migrate_disk_and_power_off'):
+            self.act(servers[1], 'migrate')
+            self._wait_for_migration_status(servers[1], ['error'])
+            self._wait_for_server_parameter(
+                servers[1], {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+            )
+
+        self.act(servers[1], 'rebuild', imageRef=servers[1]['image']['id'])
+        self._wait_for_state_change(servers[1], 'ACTIVE')
+
+        self.assertEqual(before, [self.find_cpus(one) for one in servers])
+        entries = self.get_host('host1').entries
+        self.assertEqual(before, [entries[one['id']].cpus for one in servers])
 
 
 class KilledTest(breaking.BreakingTestCase):
