@@ -170,12 +170,13 @@ def _list_wrong_locations(source: str, location: str) -> Iterator[str]:
         try:
             url = urllib.parse.urlsplit(location)
             is_url = url.scheme in ('http', 'https') and bool(url.hostname)
+            has_password = bool(url.username or url.password)
         except ValueError:
-            is_url = False
-        if not is_url:
-            yield f'location: {location!r} is no URL of http or https'
-        elif url.username or url.password:
+            is_url, has_password = False, '@' in location
+        if has_password:
             yield 'location: a URL with a password ends in logs'
+        elif not is_url:
+            yield f'location: {location!r} is no URL of http or https'
 
 
 def _list_clashes(

@@ -14,6 +14,12 @@ from typing import Any, NoReturn
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
+#: Of whatever a source counts; more makes no sense.
+_MAX_NUMBER = 1e300
+
+#: Characters of a wrong value that a log and an alarm show.
+_MAX_SHOWN = 40
+
 
 def parse_document(
     text: bytes, unit_size: int, read_at: datetime.datetime
@@ -112,8 +118,11 @@ def _read_number(document: Mapping[str, Any], name: str) -> int | float:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value < 0
+        # Nor is NaN; and an int may be larger than any float.
+        or not 0 <= value <= _MAX_NUMBER
     ):
-        raise ValueError(f'"{name}" is {value!r}, and not a number from 0 up')
+        raise ValueError(
+            f'"{name}" is {repr(value)[:_MAX_SHOWN]}, and not a number from 0 '
+            'up'
+        )
     return value

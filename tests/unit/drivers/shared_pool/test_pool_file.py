@@ -81,6 +81,8 @@ class PoolFileTest(base.TestCase):
             ({'source': 'http', 'location': 'ftp://x/y'}, 'no URL'),
             ({'source': 'http', 'location': 'http://[x/y'}, 'no URL'),
             ({'source': 'http', 'location': 'http://a:b@x/y'}, 'password'),
+            ({'source': 'http', 'location': 'ftp://a:b@x/y'}, 'password'),
+            ({'source': 'http', 'location': 'http://a:b@[x/y'}, 'password'),
             ({'unit_size': 0}, 'unit_size'),
             ({'max_age': 0}, 'max_age'),
             ({'others_use': 'free'}, 'others_use'),

@@ -55,6 +55,13 @@ class DocumentTest(base.TestCase):
             with self.subTest(text=text):
                 self.assertEqual(expected, self.read(text, unit_size))
 
+    def test_a_wrong_value_is_shown_in_part(self) -> None:
+        err = self.assertRaises(
+            ValueError, self.read, '{"total": "' + 60000 * 'x' + '"}'
+        )
+
+        self.assertLess(len(str(err)), 200)
+
     def test_what_makes_no_sense_is_refused(self) -> None:
         for text, reason in (
             ('', 'Expecting value'),
@@ -62,6 +69,8 @@ class DocumentTest(base.TestCase):
             ('{}', '"total" is None'),
             ('{"total": 0}', 'less than 1 unit'),
             ('{"total": -1}', '"total" is -1'),
+            ('{"total": 1' + 400 * '0' + '}', '"total" is 1'),
+            ('{"total": 1e999}', '"total" is inf'),
             ('{"total": true}', '"total" is True'),
             ('{"total": "10"}', "\"total\" is '10'"),
             ('{"total": NaN}', 'NaN is not a number'),
