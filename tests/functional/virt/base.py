@@ -324,8 +324,10 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     def list_workloads(self, host: str) -> list[Any]:
         return list(self.rmds[host].simulator.daemon.list_records())
 
-    def list_reasons(self, server: Any, event: str) -> list[str]:
-        """Return what an operator reads in the events of the boot.
+    def list_reasons(
+        self, server: Any, event: str, *actions: str
+    ) -> list[str]:
+        """Return what an operator reads in the events of an action.
 
         Nova ends its own events when all that is waited for is over.
         """
@@ -334,7 +336,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         def have_ended() -> bool:
             found[:] = [
                 one
-                for one in self.list_events(server)
+                for one in self.list_events(server, *actions)
                 if one['event'].startswith(event)
             ]
             return all(one['finish_time'] for one in found)
@@ -342,10 +344,13 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.wait_until(have_ended)
         return [one['details'] for one in found]
 
-    def list_events(self, server: Any) -> list[Any]:
-        """Return the events of the boot."""
+    def list_events(self, server: Any, *actions: str) -> list[Any]:
+        """Return the events of the last of these actions, or of all."""
         path = f'/servers/{server["id"]}/os-instance-actions'
-        actions = self.admin_api.api_get(path).body['instanceActions']
-        request_id = actions[0]['request_id']
-        action = self.admin_api.api_get(f'{path}/{request_id}').body
+        last = next(
+            one['request_id']
+            for one in self.admin_api.api_get(path).body['instanceActions']
+            if not actions or one['action'] in actions
+        )
+        action = self.admin_api.api_get(f'{path}/{last}').body
         return list(action['instanceAction']['events'])

@@ -118,3 +118,9 @@ class CellsTestCase(moving.MovesTestCase):
         self.wait_until(
             lambda: not self._get_allocations_by_server_uuid(migration)
         )
+        # The conductor clears the server's task after that.
+        self.assertTrue(
+            self.list_reasons(
+                server, 'conductor_migrate_server', 'migrate', 'resize'
+            )
+        )

@@ -45,7 +45,7 @@ class EventsTest(base.NovaTestCase):
             if error:
                 raise error
 
-    def list_events(self, context: Any) -> list[Any]:
+    def list_recorded(self, context: Any) -> list[Any]:
         action = objects.InstanceAction.get_by_request_id(
             context, self.server['id'], context.request_id
         )
@@ -62,7 +62,7 @@ class EventsTest(base.NovaTestCase):
             ValueError, self.report, context, ValueError('no ways')
         )
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual('Error', event.result)
         self.assertIsNotNone(event.finish_time)
 
@@ -79,7 +79,7 @@ class EventsTest(base.NovaTestCase):
 
         self.assertRaises(ValueError, self.report, context, ValueError())
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual('Error', event.result)
 
     def test_one_that_could_not_begin_begins_later(self) -> None:
@@ -88,11 +88,11 @@ class EventsTest(base.NovaTestCase):
             objects.InstanceActionEvent, 'event_start', side_effect=OSError
         ):
             self.report(context)
-        self.assertEqual([], self.list_events(context))
+        self.assertEqual([], self.list_recorded(context))
 
         self.report(context)
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual('Success', event.result)
 
     def test_nova_is_not_asked_for_what_began_here(self) -> None:
@@ -103,7 +103,7 @@ class EventsTest(base.NovaTestCase):
             self.report(context)
             self.report(context)
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual('Success', event.result)
 
     def test_a_request_without_an_action(self) -> None:
@@ -130,15 +130,15 @@ class EventsTest(base.NovaTestCase):
 
         self.report(context)
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual('Success', event.result)
 
     def test_a_start_of_the_host_is_of_no_action(self) -> None:
         context = self.begin()
         self.report(context)
-        before = self.list_events(context)[0].finish_time
+        before = self.list_recorded(context)[0].finish_time
 
         self.report(nova_context.get_admin_context())
 
-        (event,) = self.list_events(context)
+        (event,) = self.list_recorded(context)
         self.assertEqual(before, event.finish_time)
