@@ -159,14 +159,18 @@ def find_stuck(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     Of whatever kind, ``resize_prep`` as well: a host was killed in its move,
     or in the server's next task. As long as Nova has that, this host does not
     release what it has claimed, unless Nova has recorded that a cold move
-    failed.
+    failed. Nor does it as long as Nova has the server on its way to here,
+    live: for ever, after a kill.
     """
     server = seen.found.get(server_uuid)
-    if server is None or server.host == seen.host or not server.task_state:
+    if server is None or server.host == seen.host:
+        return None
+    is_live = records.is_coming_live(server_uuid, seen.host)
+    if not is_live and not server.task_state:
         return None
     is_coming = any(
         (entry.server_uuid, entry.purpose) == (server_uuid, Purpose.INCOMING)
-        and not _has_failed(seen.host, entry)
+        and (is_live or not _has_failed(seen.host, entry))
         for entry in seen.entries.values()
     )
     return server_uuid if is_coming else None

@@ -9,6 +9,9 @@ COLD = ('migration', 'resize')
 
 LIVE = 'live-migration'
 
+#: Statuses of one that Nova has not ended.
+_LIVE_ON_ITS_WAY = ('accepted', 'queued', 'preparing', 'running')
+
 
 def list_servers() -> dict[str, Any]:
     """Return servers by uuid, with those that can be restored."""
@@ -51,6 +54,15 @@ def find_last_move(server_uuid: str, host: str) -> Any | None:
         or host in (one.source_compute, one.dest_compute)
     ]
     return found[-1] if found else None
+
+
+def is_coming_live(server_uuid: str, host: str) -> bool:
+    """Return whether Nova has a server on its way to a host, live."""
+    return any(
+        one.dest_compute == host
+        for one in list_moves(server_uuid)
+        if one.migration_type == LIVE and one.status in _LIVE_ON_ITS_WAY
+    )
 
 
 def find_move(uuid: str) -> Any | None:

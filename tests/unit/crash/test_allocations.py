@@ -274,6 +274,41 @@ class TakenBackTest(LeftTestCase):
         self.assertEqual([None], self.find(self.entry))
 
 
+class ComingLiveTest(LeftTestCase):
+    """Nova has it on its way to host2, live, since a kill.
+
+    It was resized to there after that, and the resize has failed.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.live = Move(
+            uuid='live', migration_type='live-migration', status='running'
+        )
+        self.left.moves = [self.live, Move(id=2, status='error')]
+        self.left.allocations = {'server': {'cache1': 2, 'node1': 2}}
+
+    def find(self) -> list[str | None]:
+        entry = left.make_entry(3, host='host2', purpose=left.Purpose.INCOMING)
+        return self.compare(entry, host='host2')
+
+    def test_it_is_accepted_with_and_without_a_task(self) -> None:
+        self.assertEqual(['server'], self.find())
+        self.server.task_state = 'resize_migrating'
+        self.assertEqual(['server'], self.find())
+
+    def test_not_when_that_is_over_or_goes_elsewhere(self) -> None:
+        self.server.task_state = 'resize_migrating'
+        for move in (
+            dataclasses.replace(self.live, status='error'),
+            dataclasses.replace(self.live, dest_compute='host1'),
+            dataclasses.replace(self.live, migration_type='migration'),
+        ):
+            self.left.moves[0] = move
+
+            self.assertEqual([None], self.find(), str(move))
+
+
 class TransferredTest(LeftTestCase):
     """A guest went to host2; Nova has the server on host1, and all there."""
 
