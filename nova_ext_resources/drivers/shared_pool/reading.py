@@ -85,17 +85,20 @@ def make_from_blocks(
 def _make_reading(
     document: Mapping[str, Any], unit_size: int, read_at: datetime.datetime
 ) -> pool.Reading:
-    total = math.floor(_read_number(document, 'total') / unit_size)
+    whole = _read_number(document, 'total')
+    total = math.floor(whole / unit_size)
     if total > inventory.MAX_INT:
         raise ValueError(
             f'the total is {total} units, more than placement can store; set '
             'a larger unit_size'
         )
-    numbers = {
-        name: to_units(_read_number(document, name) / unit_size)
-        for name, to_units in (('free', math.floor), ('reserved', math.ceil))
-        if name in document
-    }
+    numbers = {}
+    for name, to_units in (('free', math.floor), ('reserved', math.ceil)):
+        if name in document:
+            number = _read_number(document, name)
+            units = to_units(number / unit_size)
+            # A part of a unit is none of the total.
+            numbers[name] = min(units, total) if number <= whole else units
     return pool.Reading(total=total, read_at=read_at, **numbers)
 
 

@@ -50,6 +50,7 @@ class DocumentTest(base.TestCase):
             # What is free is never more, what others use never less.
             ('{"total": 19, "free": 19}', 10, make(total=1, free=1)),
             ('{"total": 25, "reserved": 11}', 10, make(total=2, reserved=2)),
+            ('{"total": 25, "reserved": 21}', 10, make(total=2, reserved=2)),
             ('{"total": 1e3}', 1, make(total=1000)),
         ):
             with self.subTest(text=text):
