@@ -13,6 +13,7 @@ from tools.gate.scenarios import lease
 from tools.gate.scenarios import life
 from tools.gate.scenarios import moves
 from tools.gate.scenarios import promise
+from tools.gate.scenarios import quota
 from tools.gate.scenarios import releases
 from tools.gate.scenarios import removal
 from tools.gate.scenarios import request
@@ -28,6 +29,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     'evacuation': evacuation.play,
     'deletes': deletes.play,
     'moves': moves.play,
+    'quota': quota.play,
     'crowd': crowd.play,
     'restarts': restarts.play,
     'releases': releases.play,

@@ -10,6 +10,7 @@
 * ``life``: each operation on a server that stays where it is, and shelving
 * ``moves``: resize, cold and live migration
 * ``promise``: the acceptance tests of OPNFV Promise, with real servers
+* ``quota``: cache ways of a project, limited in keystone
 * ``releases``: another release of the package while servers run
 * ``removal``: Nova goes on without the package
 * ``request``: several servers in one request
