@@ -273,17 +273,6 @@ def _find_taken_again(one: _Difference) -> str | None:
     return find_taken_again(one.server_uuid)
 
 
-def _count_of_resize(one: _Difference, server_uuid: str) -> int | None:
-    """Return the ways that a server is to get by its resize."""
-    server = one.seen.found.get(server_uuid)
-    if server is None:
-        return None
-    flavor = records.find_request(server_uuid).flavor
-    if flavor.flavorid == server.flavor.flavorid:
-        return None
-    return int(flavor.extra_specs[f'resources:{seen_mod.WAYS}'])
-
-
 def find_taken_again(server_uuid: str) -> str | None:
     """Return the server if Nova took a migration of its again.
 
@@ -326,9 +315,7 @@ def _find_abandoned(one: _Difference) -> str | None:
     ):
         return None
     amount = one.allocated.get(one.place)
-    if amount is None or amount != _count_of_resize(one, uuid):
-        return None
-    if not is_open and not _is_told(one, uuid):
+    if amount is None or (not is_open and not _is_told(one, uuid)):
         return None
     for move in records.list_moves(uuid):
         if taker is not None and move.id >= taker.id:
@@ -336,7 +323,9 @@ def _find_abandoned(one: _Difference) -> str | None:
         hosts = {move.source_compute, move.dest_compute} - {None}
         if taker is None:
             hosts.add(server.host)
-        if hosts == {one.seen.host} and _is_abandoned(one, move):
+        if hosts != {one.seen.host} or not _is_abandoned(one, move):
+            continue
+        if amount == records.count_ways(move):
             return str(move.uuid)
     return None
 

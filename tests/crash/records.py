@@ -9,6 +9,8 @@ COLD = ('migration', 'resize')
 
 LIVE = 'live-migration'
 
+_WAYS = 'resources:CUSTOM_LLC_WAYS'
+
 #: Statuses of one that Nova has not ended.
 _LIVE_ON_ITS_WAY = ('accepted', 'queued', 'preparing', 'running')
 
@@ -54,6 +56,16 @@ def find_last_move(server_uuid: str, host: str) -> Any | None:
         or host in (one.source_compute, one.dest_compute)
     ]
     return found[-1] if found else None
+
+
+def count_ways(move: Any) -> int:
+    """Return the ways that a server is to get by a migration."""
+    from nova import objects
+
+    flavor = objects.Flavor.get_by_id(
+        _make_context(), move.new_instance_type_id
+    )
+    return int(flavor.extra_specs.get(_WAYS, 0))
 
 
 def is_coming_live(server_uuid: str, host: str) -> bool:

@@ -35,7 +35,10 @@ class Server:
 
 @dataclasses.dataclass(kw_only=True)
 class Move:
-    """As much of a migration of Nova as the rules look at."""
+    """As much of a migration of Nova as the rules look at.
+
+    :ivar ways: of the flavor that the server is to get
+    """
 
     uuid: str = 'move'
     id: int = 1
@@ -44,6 +47,7 @@ class Move:
     status: str = 'migrating'
     source_compute: str = 'host1'
     dest_compute: str | None = 'host2'
+    ways: int = 2
 
 
 def make_flavor(ways: int) -> Any:
@@ -78,7 +82,6 @@ class Left(fixtures.Fixture):
     :ivar allocations: consumer -> provider -> amount, of ways in caches and of
         CPUs in nodes
     :ivar others: other servers of Nova
-    :ivar requested: the ways of the flavor that Nova requests for the server
     """
 
     def __init__(self) -> None:
@@ -87,14 +90,13 @@ class Left(fixtures.Fixture):
         self.others: list[Server] = []
         self.moves: list[Move] = []
         self.allocations: dict[str, dict[str, int]] = {}
-        self.requested = 2
 
     def _setUp(self) -> None:
         for name, method in (
             ('records.list_moves', self.list_moves),
             ('records.find_move', self.find_move),
             ('records.list_actions', lambda _uuid: []),
-            ('records.find_request', self.find_request),
+            ('records.count_ways', lambda move: move.ways),
             ('misallocations.find_cpus', lambda server: server.cpus),
             ('placement.find_node', lambda _site, host: NODES[host]),
             ('placement.read_allocations', self.read_allocations),
@@ -135,9 +137,6 @@ class Left(fixtures.Fixture):
 
     def find_move(self, uuid: str) -> Move | None:
         return next((one for one in self.moves if one.uuid == uuid), None)
-
-    def find_request(self, _server_uuid: str) -> Any:
-        return types.SimpleNamespace(flavor=make_flavor(self.requested))
 
     def read_allocations(self, _site: Any, uuid: str) -> dict[str, Any]:
         return {

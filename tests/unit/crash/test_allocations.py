@@ -35,8 +35,7 @@ class AbandonedTest(LeftTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.entry = left.make_entry(2)
-        self.left.requested = 3
-        self.resize = Move(dest_compute='host1', status='migrating')
+        self.resize = Move(dest_compute='host1', status='migrating', ways=3)
         self.left.moves = [self.resize]
         self.left.allocations = {
             'server': {'cache1': 3, 'node1': 2},
@@ -75,8 +74,8 @@ class AbandonedTest(LeftTestCase):
 
         self.assertNotIn(None, self.find())
 
-    def test_not_another_amount_than_the_request_has(self) -> None:
-        self.left.requested = 4
+    def test_not_another_amount_than_the_resize_has(self) -> None:
+        self.resize.ways = 4
 
         self.assertIn(None, self.find())
 
