@@ -18,6 +18,7 @@ PLACES = (
     'bench/**/*',
     'cloud/**/*',
     'demo/**/*',
+    'devstack/*',
     'tools/**/*',
 )
 
