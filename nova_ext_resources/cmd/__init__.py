@@ -4,11 +4,14 @@
 
 * ``checks``: what ``status`` checks
 * ``compute``: ``nova-compute-ext``: nova-compute from a develop install
+* ``configuration``: the options of nova-compute, as these programs read them
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
 * ``log``: the log of a program that must not end by it
 * ``osc``: ``openstack extended ...``
+* ``provider_config``: ``nova-ext-resources-provider-config``: what plugins
+  find on a host, as a file that Nova reads
 * ``reservations``: ``nova-ext-resources-reservations``: the manager of
   reservations
 * ``status``: ``nova-ext-resources-status``: would nova-compute start, and what

@@ -51,7 +51,13 @@ Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 
 #: Options of Nova's own.
 _NOVA = (cfg.StrOpt('compute_driver', default=''),)
-_NOVA_CPUS = (cfg.StrOpt('cpu_dedicated_set'), cfg.StrOpt('cpu_shared_set'))
+_NOVA_COMPUTE = (
+    cfg.StrOpt('cpu_dedicated_set'),
+    cfg.StrOpt('cpu_shared_set'),
+    cfg.StrOpt(
+        'provider_config_location', default='/etc/nova/provider_config/'
+    ),
+)
 _NOVA_POWER = (
     cfg.BoolOpt('cpu_power_management', default=False),
     cfg.StrOpt('cpu_power_management_strategy', default='cpu_state'),
@@ -70,7 +76,7 @@ class Checks:
     def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
         self.host = host
         conf.register_opts(_NOVA)
-        conf.register_opts(_NOVA_CPUS, group='compute')
+        conf.register_opts(_NOVA_COMPUTE, group='compute')
         conf.register_opts(_NOVA_POWER, group='libvirt')
         self._conf = conf
         self._options = conf.ext_resources
@@ -79,6 +85,7 @@ class Checks:
         self._trackers: dict[str, claims_base.Tracker] = {}
         self._inventories: dict[str, drivers_base.InventoryProvider] = {}
         self._enforcers: dict[str, drivers_base.Enforcer] = {}
+        self._classes: set[str] = set()
         # Without check_ready, which makes a group and removes it.
         self._discovery = discovery_mod.Discovery(
             self._inventories,
@@ -111,6 +118,7 @@ class Checks:
         for name in self._options.inventory_providers:
             check = functools.partial(self._check_inventory, name)
             yield f'Inventory provider {name}', check
+        yield 'Provider configuration files', self._check_provider_config
         yield 'Ledger', self._check_ledger
         yield 'Placement', self._check_placement
         yield 'Metrics', self._check_metrics
@@ -188,6 +196,7 @@ class Checks:
     def _check_inventory(self, name: str) -> str:
         self._inventories |= self._load(plugins.INVENTORY_PROVIDERS, name)
         found = self._discovery.list_definitions(name)
+        self._classes |= {one.name for one in found}
         failure = self._discovery.scan_by(name)
         if failure:
             raise failure
@@ -200,10 +209,28 @@ class Checks:
             )
         for problem in self._inventories[name].problems:
             LOG.warning('%(problem)s.', {'problem': problem})
+        pools = self._inventories[name].pools
+        self._classes |= {one.resource_class for one in pools}
         defined = [one.name for one in found] + [
-            f'pool {one.name}' for one in self._inventories[name].pools
+            f'pool {one.name}' for one in pools
         ]
         return f'It defines {", ".join(defined) or "none"}.'
+
+    def _check_provider_config(self) -> str:
+        try:
+            from nova_ext_resources.virt import provider_config
+        except ImportError:
+            # Which has failed the check of Nova.
+            return 'Not checked: Nova cannot be imported.'
+        location = self._conf.compute.provider_config_location
+        found = provider_config.list_collisions(location, self._classes)
+        if found:
+            raise exception.InvalidConfiguration(
+                option='[compute] provider_config_location',
+                value=location,
+                reason='; '.join(map(str, found)),
+            )
+        return ''
 
     def _load(self, namespace: str, name: str) -> dict[str, Any]:
         return plugins.load_with_options(

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 import sys
 from typing import Any
 
-from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.cmd import checks
-from nova_ext_resources.conf import reader
+from nova_ext_resources.cmd import configuration
 from nova_ext_resources import exception
 
 _PROGRAM = 'nova-ext-resources-status'
@@ -48,18 +47,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Declare the arguments."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
     commands = parser.add_subparsers(dest='name', required=True)
-    add = commands.add_parser(
+    checking = commands.add_parser(
         'check', description=_DESCRIPTION, epilog=_EXIT_STATUS
-    ).add_argument
-    for option, what in (('file', 'a file'), ('dir', 'a folder of files')):
-        add(
-            f'--config-{option}',
-            action='append',
-            help=f'{what} with options of nova-compute; may be repeated. '
-            'Without it, where nova-compute looks for them',
-        )
-    add('--host', help='[DEFAULT] host of nova-compute, if no file names it')
-    add('--json', action='store_true', help='print JSON, not a table')
+    )
+    configuration.add_arguments(checking)
+    checking.add_argument(
+        '--json', action='store_true', help='print JSON, not a table'
+    )
     return parser
 
 
@@ -77,7 +71,7 @@ def check(options: argparse.Namespace) -> upgradecheck.Code:
     """Run all checks that the configuration allows, and print them."""
     commands = _Commands()
     try:
-        made = _make(options)
+        made = checks.Checks(*configuration.read(options))
     except exception.ExtResourcesError as err:
         failed = upgradecheck.Result(upgradecheck.Code.FAILURE, str(err))
         commands.display_title = 'Extended resources'
@@ -86,41 +80,6 @@ def check(options: argparse.Namespace) -> upgradecheck.Code:
         commands.display_title = f'Extended resources of host {made.host}'
         commands._upgrade_checks = made.list_rows()
     return commands.check()
-
-
-def _make(options: argparse.Namespace) -> checks.Checks:
-    """Read the configuration.
-
-    :raises InvalidConfiguration: it cannot be read
-    """
-    files, folders = options.config_file, options.config_dir
-    if files is None and folders is None:
-        files, folders = _find_files()
-    files, folders = files or [], folders or []
-    host = options.host or reader.read_host(files, folders)
-    conf = reader.read_conf(files, folders, host)
-    # oslo.privsep, which writes to resctrl, reads the global options.
-    reader.parse(cfg.CONF, files, folders)
-    return checks.Checks(conf, host)
-
-
-def _find_files() -> tuple[list[str], list[str]]:
-    """Return files and folders that nova-compute reads if none are named.
-
-    :raises InvalidConfiguration: there are none
-    """
-    names = 'nova', 'nova-compute'
-    files = cfg.find_config_files(*names)
-    folders = cfg.find_config_dirs(*names)
-    if not files and not folders:
-        raise exception.InvalidConfiguration(
-            option='--config-file',
-            value=None,
-            reason='there is no nova.conf in /etc/nova or another place where '
-            'nova-compute looks; name the files that nova-compute is started '
-            'with',
-        )
-    return files, folders
 
 
 if __name__ == '__main__':

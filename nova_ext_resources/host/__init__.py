@@ -32,6 +32,7 @@
 * ``partners``: finds a server that can exchange its allocation with another
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here
+* ``provider_config``: what plugins find, as a file that Nova reads; pure
 * ``recent``: remembers the last consumers that something has happened to
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together

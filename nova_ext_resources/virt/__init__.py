@@ -21,6 +21,7 @@
 * ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server
 * ``power``: whether Nova may switch CPUs off
+* ``provider_config``: Nova's files of inventory that collide with plugins
 * ``providers``: Nova's copy of what placement has of the host's providers
 * ``refusals``: live migrations that a host refuses, and what Nova hears of it
 * ``releases``: the releases of Nova that this package works with

@@ -7,7 +7,9 @@ import importlib.util
 import io
 import json
 import os
+import pathlib
 import sys
+import textwrap
 import types
 from typing import Any
 
@@ -116,6 +118,38 @@ class RmdStatusTest(RmdStatusTestCase):
         self.assertEqual(2, code)
         self.assertEqual(2, found['Placement'][0])
         self.assertIn('404', found['Placement'][1])
+
+
+class ProviderConfigStatusTest(RmdStatusTestCase):
+    """Nova's own files of inventory."""
+
+    _FILE = textwrap.dedent("""\
+        meta: {schema_version: '1.0'}
+        providers:
+        - identification: {uuid: $COMPUTE_NODE}
+          inventories: {additional: [{CUSTOM_LLC_WAYS: {total: 11}}]}
+        """)
+
+    def check_file(self, text: str) -> tuple[int, str]:
+        folder = pathlib.Path(self.make_folder())
+        (folder / 'ways.yaml').write_text(text)
+        code, found = self.check(
+            compute=f'provider_config_location = {folder}'
+        )
+        result, details = found['Provider configuration files']
+        self.assertEqual(code, result)
+        return code, details
+
+    def test_a_class_that_a_plugin_reports_too(self) -> None:
+        code, details = self.check_file(self._FILE)
+
+        self.assertEqual(2, code)
+        self.assertIn('ways.yaml, line 4: CUSTOM_LLC_WAYS', details)
+
+    def test_a_class_of_its_own(self) -> None:
+        text = self._FILE.replace('CUSTOM_LLC_WAYS', 'CUSTOM_SEAT')
+
+        self.assertEqual((0, None), self.check_file(text))
 
 
 class DriverStatusTest(RmdStatusTestCase):
