@@ -4,6 +4,7 @@
 
 * ``fit``: whether a server fits on a host, and what is short where
 * ``flavor_request``: what a flavor requests, and what is wrong with it
+* ``history``: why Nova refused a server, by its actions and events
 * ``names``: what consumers of placement are, for people
 * ``rows``: who has how much of each resource of a host, and which units
 * ``simulation``: how many more servers fit on a host

@@ -6,6 +6,7 @@
 * ``assignment``: what one consumer requests here, and what it holds
 * ``bitmask``: reads and writes masks and lists of CPUs as the kernel does
 * ``constraints``: what a host can never do, by resource class
+* ``event``: the events of this package in Nova's instance actions
 * ``evidence``: what Nova and the hypervisor say of a server that may be gone
 * ``guest``: what the hypervisor reports of a server that runs
 * ``health``: the parts of a host and its alarms

@@ -10,6 +10,7 @@ reason of each host.
 from collections.abc import Iterator
 import contextlib
 import threading
+import traceback
 from typing import Any, TypeAlias
 
 from nova.compute import utils as compute_utils
@@ -18,6 +19,8 @@ from nova import objects
 from nova import utils
 from oslo_log import log as logging
 from oslo_utils import timeutils
+
+from nova_ext_resources.objects import event as event_obj
 
 LOG = logging.getLogger(__name__)
 
@@ -30,8 +33,11 @@ _MAX_BEGUN = 1000
 #: When this process began, in UTC, as the contexts of Nova have it.
 _BEGAN_AT = timeutils.utcnow()
 
-CLAIM = 'ext_resources_claim'
-APPLY = 'ext_resources_apply'
+CLAIM = event_obj.CLAIM
+APPLY = event_obj.APPLY
+
+#: Characters of a traceback. MySQL keeps 65,535 bytes.
+_MAX_TRACEBACK = 16_000
 
 
 class _Begun:
@@ -71,6 +77,16 @@ class _Reporter(compute_utils.EventReporter):
             super().__enter__()
             _BEGUN.add(key)
         return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> Any:
+        """End the traceback with the whole reason, as Python does.
+
+        Nova cuts the details at 255 characters, and writes frames alone.
+        """
+        if exc_val is not None:
+            lines = traceback.format_exception(exc_val, chain=False)
+            exc_tb = ''.join(lines)[-_MAX_TRACEBACK:]
+        return super().__exit__(exc_type, exc_val, exc_tb)
 
     def _is_begun(self, key: _Key) -> bool:
         """Return whether the action has an event of this name.

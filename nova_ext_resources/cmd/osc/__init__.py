@@ -16,6 +16,7 @@
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``pool``: ``extended resource pool list``
 * ``quota``: ``extended reservation quota set, list, delete``
+* ``recorded``: what Nova has recorded of a server that did not start or move
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``simulate``: ``extended resource simulate``
 * ``store``: the arguments by which a command finds the store

@@ -30,6 +30,10 @@ from nova_ext_resources.reservation.store import schema
 _FORBIDDEN = 403
 
 
+class AdministratorsOnly(exceptions.CommandError):
+    """Placement does not show this user what the command needs."""
+
+
 class CloudCommand(command.Command):
     """Has what the client knows of the cloud: credentials and endpoints."""
 
@@ -44,6 +48,25 @@ class CloudCommand(command.Command):
     def make_adapter(self, service_type: str) -> Any:
         """Return an adapter of keystoneauth for a service."""
         return getattr(self.app.client_manager.sdk_connection, service_type)
+
+    def find_uuid(self, name: str) -> str:
+        """Return the uuid of the server that has a uuid or a name.
+
+        :raises CommandError: there is none, or more than one
+        :raises ComputeUnavailable: Nova does not answer
+        """
+        found = self.nova.find_uuids(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise exceptions.CommandError(
+                f'{len(found)} servers have the name {name}; name one by its '
+                f'uuid: {", ".join(found)}'
+            )
+        raise exceptions.CommandError(
+            f'There is no server {name}, or it was deleted; "openstack server '
+            'list --all-projects" has those that exist.'
+        )
 
     def read_names(
         self, consumers: Collection[str], host: str = ''
@@ -118,14 +141,14 @@ def read_published(
 def asking() -> Iterator[None]:
     """Explain to a user of the client why placement does not answer.
 
-    :raises CommandError: placement shows that to administrators alone
+    :raises AdministratorsOnly: placement shows that to these alone
     """
     try:
         yield
     except exception.PlacementError as err:
         if err.status != _FORBIDDEN:
             raise
-        raise exceptions.CommandError(
+        raise AdministratorsOnly(
             f'Placement does not let this user {err.action}: it shows that to '
             'administrators alone. Name the credentials of one, for example '
             'with --os-cloud.'

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_lib.cli import format_columns
+from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.cmd.osc import recorded
 from nova_ext_resources.cmd.osc import wanted
 from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import overview
@@ -41,11 +44,21 @@ _OF_HOST = (
 
 
 class Explain(cloud.DrawnCommand):
-    """Explain for each host whether a server of a flavor fits, or why not."""
+    """Explain for each host whether a server of a flavor fits, or why not.
+
+    Or why a server did not start, or was refused a move.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        wanted.add_flavor(parser)
+        choice = parser.add_mutually_exclusive_group(required=True)
+        choice.add_argument(
+            '--server',
+            metavar='<server>',
+            help='uuid or name of a server: what Nova has recorded of its '
+            'failures, and where it was refused, its flavor as it was then',
+        )
+        wanted.add_flavor(parser, choice)
         parser.add_argument(
             '--holders',
             action='store_true',
@@ -58,30 +71,74 @@ class Explain(cloud.DrawnCommand):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
-        request = wanted.read_request(self, parsed_args)
-        fits: list[fit_mod.Fit] = []
-        mistakes = [*request.mistakes]
-        if request.demand is not None:
-            with cloud.asking():
-                fits, refusal = self._examine(parsed_args, request.demand)
-            mistakes += refusal
-        holders, names = self._find_holders(fits, is_all=parsed_args.holders)
-        data = {
-            'flavor': parsed_args.flavor,
-            'image': parsed_args.image or '',
+        if parsed_args.server:
+            data = self._explain_server(parsed_args)
+        else:
+            request = wanted.read_request(self, parsed_args)
+            fits, refusal = self._ask(parsed_args, request)
+            data = self._make_table(
+                parsed_args, parsed_args.flavor, request, fits, refusal
+            )
+        return tuple(data), tuple(data.values())
+
+    def _explain_server(self, arguments: argparse.Namespace) -> dict[str, Any]:
+        """Return what Nova has recorded, and why no host took the server."""
+        if arguments.image:
+            raise exceptions.CommandError(
+                '--image is for --flavor: a server has its image.'
+            )
+        record = recorded.read(self, arguments.server)
+        request = record.read_request() if record.is_refused else None
+        if request is None:
+            return recorded.make_data(record)
+        found: tuple[list[fit_mod.Fit], list[str]] = [], []
+        hidden = []
+        try:
+            found = self._ask(arguments, request)
+        except cloud.AdministratorsOnly as err:
+            hidden.append(f'which hosts have room. {err}'.rstrip('.'))
+        return {
+            **recorded.make_data(record, *hidden),
+            **self._make_table(arguments, record.flavor, request, *found),
+        }
+
+    def _ask(
+        self,
+        arguments: argparse.Namespace,
+        request: flavor_request.FlavorRequest,
+    ) -> tuple[list[fit_mod.Fit], list[str]]:
+        """Return what becomes of the request on each host, and mistakes."""
+        if request.demand is None:
+            return [], []
+        with cloud.asking():
+            return self._examine(arguments, request.demand)
+
+    def _make_table(
+        self,
+        arguments: argparse.Namespace,
+        flavor: str,
+        request: flavor_request.FlavorRequest,
+        fits: Sequence[fit_mod.Fit],
+        refusal: Sequence[str],
+    ) -> dict[str, Any]:
+        holders, names = self._find_holders(fits, is_all=arguments.holders)
+        return {
+            'flavor': flavor,
+            'image': arguments.image or '',
             'requested': format_columns.DictColumn(
                 request.demand.requirement.resources if request.demand else {}
             ),
-            'mistakes': format_columns.ListColumn(mistakes),
+            'mistakes': format_columns.ListColumn(
+                [*request.mistakes, *refusal]
+            ),
             'notes': format_columns.ListColumn(
-                wanted.list_notes(parsed_args, request)
+                wanted.list_notes(arguments, request)
             ),
             'steps': format_columns.ListDictColumn(_count_steps(fits)),
             'hosts': format_columns.ListDictColumn(
                 [_make_host(one, holders, names) for one in fits]
             ),
         }
-        return tuple(data), tuple(data.values())
 
     def _examine(
         self, arguments: argparse.Namespace, demand: demand_mod.Demand
@@ -139,18 +196,25 @@ class Explain(cloud.DrawnCommand):
         values = {
             key: getattr(value, '_value', value) for key, value in data.items()
         }
-        yield from wanted.wrap(_head(values))
-        for one in values['mistakes']:
-            yield from wanted.wrap(f'Mistake: {one}')
-        for one in values['notes']:
-            yield from wanted.wrap(f'Note: {one}')
-        if values['steps']:
-            corrected = ', if that is corrected' if values['mistakes'] else ''
-            yield f'Hosts that are left, step by step{corrected}:'
-        for one in values['steps']:
-            yield f'  {one["hosts"]:5}  {one["step"]}'
-        for one in values['hosts']:
-            yield from _draw_host(one)
+        if 'server' in values:
+            yield from recorded.draw(values)
+        if 'flavor' in values:
+            yield from _draw_hosts(values)
+
+
+def _draw_hosts(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from wanted.wrap(_head(values))
+    for one in values['mistakes']:
+        yield from wanted.wrap(f'Mistake: {one}')
+    for one in values['notes']:
+        yield from wanted.wrap(f'Note: {one}')
+    if values['steps']:
+        corrected = ', if that is corrected' if values['mistakes'] else ''
+        yield f'Hosts that are left, step by step{corrected}:'
+    for one in values['steps']:
+        yield f'  {one["hosts"]:5}  {one["step"]}'
+    for one in values['hosts']:
+        yield from _draw_host(one)
 
 
 def _order(one: fit_mod.Fit) -> tuple[bool, int, Any]:

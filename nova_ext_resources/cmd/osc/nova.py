@@ -9,6 +9,7 @@ import urllib.parse
 
 from oslo_utils import uuidutils
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation.site import compute as compute_mod
 
@@ -25,6 +26,18 @@ _OPEN = (
     'reverting',
     'queued',
 )
+
+#: Statuses of migrations that have failed.
+_FAILED = ('error', 'failed')
+
+#: A server with the properties of its image (Nova 29); the flavor as it was
+#: at the boot or the resize came before.
+_SERVER_MICROVERSION = '2.98'
+
+#: Events with their details (Nova 22), also of servers on no host.
+_EVENTS_MICROVERSION = '2.84'
+
+_FORBIDDEN = 403
 
 
 class Nova(compute_mod.Compute):
@@ -53,11 +66,20 @@ class Nova(compute_mod.Compute):
     def find_uuids(self, name: str) -> list[str]:
         """Return the servers that have a uuid, or else a name.
 
+        Whoever may not see those of all projects sees those of the own one.
+
         :raises ComputeUnavailable: as above
         """
         if uuidutils.is_uuid_like(name):
-            found = self.find_server(name)
-            return [found.uuid] if found else []
+            return [name] if self.show_server(name) else []
+        try:
+            return self._list_named(name, all_tenants='1')
+        except exception.ComputeUnavailable as err:
+            if err.status != _FORBIDDEN:
+                raise
+        return self._list_named(name)
+
+    def _list_named(self, name: str, **query: str) -> list[str]:
         return [
             str(one['id'])
             for one in self._page(
@@ -65,11 +87,67 @@ class Nova(compute_mod.Compute):
                 '/servers',
                 'servers',
                 'id',
-                all_tenants='1',
                 # Nova looks for a regular expression.
                 name=f'^{re.escape(name)}$',
+                **query,
             )
             if one['name'] == name
+        ]
+
+    def show_server(self, uuid: str) -> dict[str, Any]:
+        """Return a server as the API shows it, nothing if there is none.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        return self._show(
+            f'show server {uuid}',
+            f'/servers/{uuid}',
+            'server',
+            _SERVER_MICROVERSION,
+        )
+
+    def list_actions(self, server: str) -> list[dict[str, Any]]:
+        """Return the latest actions of a server, the last one first.
+
+        :raises ComputeUnavailable: as above
+        """
+        return self._ask(
+            f'list actions of server {server}',
+            f'/servers/{server}/os-instance-actions',
+            'instanceActions',
+        )
+
+    def show_action(self, server: str, request_id: str) -> dict[str, Any]:
+        """Return an action with its events, nothing if there is none.
+
+        :raises ComputeUnavailable: as above
+        """
+        return self._show(
+            f'show action {request_id} of server {server}',
+            f'/servers/{server}/os-instance-actions/{request_id}',
+            'instanceAction',
+            _EVENTS_MICROVERSION,
+        )
+
+    def _show(
+        self, action: str, url: str, noun: str, microversion: str
+    ) -> dict[str, Any]:
+        response = self._send(action, 'GET', url, microversion=microversion)
+        if compute_mod.is_not_found(response):
+            return {}
+        return self._understand(
+            action, lambda one: dict(one.json()[noun]), response
+        )
+
+    def list_failed_moves(self, server: str) -> list[dict[str, Any]]:
+        """Return the migrations of a server that have failed, the last first.
+
+        :raises ComputeUnavailable: as above
+        """
+        return [
+            one
+            for one in self._list_migrations(server)
+            if one['status'] in _FAILED
         ]
 
     def list_moves(self, server: str) -> list[str]:
@@ -79,15 +157,18 @@ class Nova(compute_mod.Compute):
         """
         return [
             str(one['uuid'])
-            for one in self._page(
-                f'list migrations of server {server}',
-                '/os-migrations',
-                'migrations',
-                'uuid',
-                instance_uuid=server,
-            )
+            for one in self._list_migrations(server)
             if one['status'] in _OPEN
         ]
+
+    def _list_migrations(self, server: str) -> Iterator[dict[str, Any]]:
+        return self._page(
+            f'list migrations of server {server}',
+            '/os-migrations',
+            'migrations',
+            'uuid',
+            instance_uuid=server,
+        )
 
     def find_moves(self, consumers: Collection[str]) -> dict[str, str]:
         """Return uuid of a migration -> that of its server.

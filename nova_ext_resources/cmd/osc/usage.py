@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from osc_lib.cli import format_columns
 from osc_lib.command import command
-from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
@@ -48,7 +47,7 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[_Row]]:
         published = cloud.read_published(parsed_args) or {}
-        uuid = self._find_uuid(parsed_args.server)
+        uuid = self.find_uuid(parsed_args.server)
         # What a move keeps on the host that the server leaves is held by the
         # migration.
         consumers = {
@@ -73,20 +72,6 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
                 err,
             )
             return []
-
-    def _find_uuid(self, name: str) -> str:
-        found = self.nova.find_uuids(name)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise exceptions.CommandError(
-                f'{len(found)} servers have the name {name}; name one by its '
-                f'uuid: {", ".join(found)}'
-            )
-        raise exceptions.CommandError(
-            f'There is no server {name}; "openstack server list '
-            '--all-projects" has them.'
-        )
 
     def _list_rows(
         self,

@@ -32,12 +32,16 @@ _NOT_COUNTED = (
 )
 
 
-def add_flavor(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument(
+def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
+    """Add the arguments.
+
+    :param choice: group of arguments of which one is required; None: the
+        flavor is required
+    """
+    (choice or parser).add_argument(
         '--flavor',
         metavar='<flavor>',
-        required=True,
+        required=choice is None,
         help='name or id of the flavor',
     )
     parser.add_argument(

@@ -137,7 +137,7 @@ class Compute:
         """
         action = f'show server {uuid}'
         response = self._send_for_hints(action, f'/servers/{uuid}')
-        if _is_not_found(response):
+        if is_not_found(response):
             return None
         body = self._understand(
             action, lambda one: one.json()['server'], response
@@ -270,7 +270,7 @@ class Compute:
 
     def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
         response = self._send(action, 'GET', url)
-        if _is_not_found(response):
+        if is_not_found(response):
             raise _refuse(action, response)
         return self._understand(
             action,
@@ -302,7 +302,7 @@ class Compute:
             raise exception.ComputeUnavailable(
                 action=action, reason=reason, is_away=True
             ) from err
-        if response.status_code >= 400 and not _is_not_found(response):
+        if response.status_code >= 400 and not is_not_found(response):
             raise _refuse(action, response)
         return response
 
@@ -324,7 +324,7 @@ class Compute:
             ) from err
 
 
-def _is_not_found(response: requests.Response) -> bool:
+def is_not_found(response: requests.Response) -> bool:
     """Return whether Nova says that there is no such thing.
 
     A wrong path, or a proxy, answers 404 in other words.
@@ -361,14 +361,14 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
             datetime.datetime.fromisoformat(body['created']).timestamp()
         ),
         project=body['tenant_id'],
-        flavor=_parse_own_flavor(body['flavor'], body['image']),
+        flavor=parse_own_flavor(body['flavor'], body['image']),
         extra_specs=dict(body['flavor']['extra_specs']),
         metadata=dict(body['metadata']),
         hints=dict(body.get('scheduler_hints') or {}),
     )
 
 
-def _parse_own_flavor(
+def parse_own_flavor(
     body: Mapping[str, Any], image: object
 ) -> flavor_mod.Flavor:
     """Return the flavor of a server; the root disk of a volume is elsewhere.

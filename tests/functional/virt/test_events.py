@@ -66,6 +66,18 @@ class EventsTest(base.NovaTestCase):
         self.assertEqual('Error', event.result)
         self.assertIsNotNone(event.finish_time)
 
+    def test_the_traceback_ends_with_the_whole_reason(self) -> None:
+        context = self.begin()
+        reason = 'no ways ' * 3000
+
+        self.assertRaises(ValueError, self.report, context, ValueError(reason))
+
+        (event,) = self.list_recorded(context)
+        self.assertEqual('ValueError', event.details)
+        # As much as fits into MySQL's column.
+        self.assertEqual(16_000, len(event.traceback))
+        self.assertEqual(f'{reason}\n'[-16_000:], event.traceback)
+
     def test_a_request_that_is_older_than_the_process(self) -> None:
         hour = datetime.timedelta(hours=1)
         context = self.begin(timestamp=timeutils.utcnow() - hour)

@@ -102,6 +102,21 @@ class NovaTest(base.TestCase):
         self.assertEqual(['a'], self.nova.find_uuids('web.1'))
         self.assertEqual(['^web\\.1$'], self.list_queries()[0]['name'])
 
+    def test_whoever_may_not_see_all_projects_is_shown_its_own(self) -> None:
+        self.mock.get(
+            f'{URL}/servers', json={'servers': [{'id': 'a', 'name': 'web'}]}
+        )
+        self.mock.get(f'{URL}/servers?all_tenants=1', status_code=403)
+
+        self.assertEqual(['a'], self.nova.find_uuids('web'))
+
+    def test_no_answer_is_not_taken_for_no_right(self) -> None:
+        self.mock.get(f'{URL}/servers', status_code=503)
+
+        self.assertRaises(
+            exception.ComputeUnavailable, self.nova.find_uuids, 'web'
+        )
+
     def test_open_moves_of_a_server(self) -> None:
         self.mock.get(
             f'{URL}/os-migrations',

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Why servers are refused, by what real Nova has recorded of them."""
+
+from typing import Any
+
+import fixtures
+from keystoneauth1 import adapter
+from keystoneauth1 import noauth
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+from osc_lib import exceptions
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.cmd.osc import explain
+from nova_ext_resources.cmd.osc import nova as nova_mod
+from nova_ext_resources import exception
+from nova_ext_resources.placement import client as placement_client
+from tests.functional.virt import base
+
+#: Longer than what Nova keeps of a message.
+REASON = 'none of ' + ', '.join(f'cache {n}' for n in range(60)) + ' is free'
+
+_HEADERS = {
+    'admin': 'admin,member,reader',
+    'owner': 'member,reader',
+}
+
+
+def refuse(host: str) -> exception.CapacityExceeded:
+    return exception.CapacityExceeded(
+        host=host,
+        consumer_uuid=uuids.server,
+        shortfalls=[
+            exception.Shortfall(
+                rp_uuid='',
+                resource_class='CUSTOM_LLC_WAYS',
+                requested=4,
+                available=1,
+                reason=REASON,
+            )
+        ],
+    )
+
+
+class ExplainTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = {
+            host: self.start_host(host) for host in ('host1', 'host2')
+        }
+        self.flavor = self.make_pinned_flavor(4)
+
+    def make_command(self, user: str) -> explain.Explain:
+        command = explain.Explain(None, None)  # type: ignore[arg-type]
+        command.nova = nova_mod.Nova(
+            adapter.Adapter(
+                session.Session(
+                    auth=noauth.NoAuth(endpoint=self.api_fixture.base_url),
+                    timeout=30,
+                    additional_headers={
+                        'X-Auth-User': user,
+                        'X-User-Id': user,
+                        'X-Auth-Project-Id': self.api.project_id,
+                        'X-Roles': _HEADERS[user],
+                    },
+                ),
+                service_type='compute',
+            )
+        )
+        auth = token_endpoint.Token(self.placement.fixture.endpoint, user)
+        command.placement = placement_client.Client(
+            adapter.Adapter(
+                session.Session(auth=auth, timeout=30),
+                service_type='placement',
+            )
+        )
+        return command
+
+    def explain(
+        self, *words: str, user: str = 'admin'
+    ) -> tuple[dict[str, Any], str]:
+        """Return what programs get, and what is printed."""
+        command = self.make_command(user)
+        arguments = command.get_parser('explain').parse_args(words)
+        columns, values = command.take_action(arguments)
+        data = dict(zip(columns, values, strict=True))
+        text = '\n'.join(command.draw(data))
+        return {
+            key: getattr(one, '_value', one) for key, one in data.items()
+        }, text
+
+    def fail_with(self, *words: str, user: str = 'admin') -> str:
+        err = self.assertRaises(
+            exceptions.CommandError, self.explain, *words, user=user
+        )
+        return str(err)
+
+    def refuse_all(self) -> None:
+        for name, service in self.services.items():
+            self.useFixture(
+                fixtures.MockPatchObject(
+                    service.driver._ext.host,
+                    'claim',
+                    side_effect=refuse(name),
+                )
+            )
+
+    def boot_in_vain(self) -> Any:
+        self.refuse_all()
+        return self.boot(self.flavor, state='ERROR', name='refused')
+
+    def move_in_vain(self, server: Any, **action: Any) -> None:
+        """Ask for a move, and wait until the only other host has refused."""
+        self.admin_api.post_server_action(server['id'], action)
+        self.wait_until(
+            lambda: self.list_reasons(
+                server, 'ext_resources_claim:', 'migrate', 'resize'
+            )
+        )
+        self._wait_for_migration_status(server, ['error'])
+
+    def test_the_whole_reason_of_each_host(self) -> None:
+        server = self.boot_in_vain()
+
+        found, text = self.explain('--server', 'refused')
+
+        self.assertEqual(server['id'], found['server'])
+        self.assertEqual('ERROR', found['status'])
+        self.assertIn('Exceeded maximum number of retries', found['fault'])
+        [action] = found['actions']
+        claims = {
+            one['host']: one['reason']
+            for one in action['events']
+            if one['event'].startswith('ext_resources_claim:')
+        }
+        self.assertEqual({'host1', 'host2'}, claims.keys())
+        for reason in claims.values():
+            self.assertIn(REASON, reason)
+            self.assertIn(f'(server {uuids.server})', reason)
+        self.assertIn('ext_resources_claim on host1: ', text)
+        self.assertIn(REASON, ' '.join(text.split()))
+        self.assertEqual([], found['hidden'])
+
+    def test_the_hosts_for_its_flavor_as_it_was(self) -> None:
+        server = self.boot_in_vain()
+        specs = f'/flavors/{self.flavor}/os-extra_specs'
+        self.admin_api.api_post(
+            specs, {'extra_specs': {'resources:CUSTOM_LLC_WAYS': '2'}}
+        )
+
+        found, text = self.explain('--server', server['id'])
+
+        self.assertEqual(4, found['requested']['CUSTOM_LLC_WAYS'])
+        # By amounts, there is room: the hosts have said why they refuse.
+        self.assertEqual(
+            {'host1': True, 'host2': True},
+            {one['host']: one['fits'] for one in found['hosts']},
+        )
+        self.assertIn('4 CUSTOM_LLC_WAYS', text)
+        self.assertIn('Hosts that are left, step by step:', text)
+
+    def test_an_owner_is_told_what_is_left_out(self) -> None:
+        self.boot_in_vain()
+
+        found, text = self.explain('--server', 'refused', user='owner')
+
+        [action] = found['actions']
+        self.assertEqual({''}, {one['host'] for one in action['events']})
+        self.assertEqual({''}, {one['reason'] for one in action['events']})
+        self.assertIn('Exceeded maximum number of retries', found['fault'])
+        self.assertEqual([], found['hosts'])
+        words = ' '.join(text.split())
+        for hidden in (
+            'Not shown: the reasons of failed events',
+            'Not shown: migrations that failed',
+            'Not shown: which hosts have room',
+        ):
+            self.assertIn(hidden, words)
+        self.assertNotIn('host1', text)
+        self.assertNotIn('cache 1', text)
+
+    def test_a_server_for_which_no_host_was_asked(self) -> None:
+        self.boot(
+            self.make_pinned_flavor(100), state='ERROR', name='too-large'
+        )
+
+        found, text = self.explain('--server', 'too-large')
+
+        [action] = found['actions']
+        self.assertEqual(
+            ['conductor_schedule_and_build_instances'],
+            [one['event'] for one in action['events']],
+        )
+        self.assertEqual({'amounts'}, {one['step'] for one in found['hosts']})
+        self.assertIn('100 requested', text)
+
+    def test_a_move_that_was_refused(self) -> None:
+        server = self.boot(self.flavor, name='stays')
+        self.refuse_all()
+        self.move_in_vain(server, migrate=None)
+
+        found, text = self.explain('--server', 'stays')
+
+        self.assertEqual('', found['fault'])
+        [move] = found['migrations']
+        self.assertEqual('migration', move['migration_type'])
+        self.assertIn(f'from {move["source"]} to', text)
+        self.assertEqual(
+            ['migrate'], [one['action'] for one in found['actions']]
+        )
+        self.assertIn(REASON, ' '.join(text.split()))
+        self.assertEqual(4, found['requested']['CUSTOM_LLC_WAYS'])
+        self.assertEqual([], found['notes'])
+
+    def test_a_resize_requests_another_flavor(self) -> None:
+        server = self.boot(self.flavor)
+        self.refuse_all()
+        self.move_in_vain(
+            server, resize={'flavorRef': self.make_pinned_flavor(2)}
+        )
+
+        found, _text = self.explain('--server', server['id'])
+
+        self.assertEqual(4, found['requested']['CUSTOM_LLC_WAYS'])
+        self.assertIn('requested the new flavor', found['notes'][0])
+
+    def test_a_server_that_another_host_took_is_not_refused(self) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.services['host1'].driver._ext.host,
+                'claim',
+                side_effect=refuse('host1'),
+            )
+        )
+        self.boot(self.flavor, name='taken')
+        self.boot(self.make_flavor(), name='plain')
+
+        found, text = self.explain('--server', 'plain')
+
+        self.assertNotIn('hosts', found)
+        self.assertIn('None of its actions has failed.', text)
+        found, _text = self.explain('--server', 'taken')
+        self.assertNotIn('hosts', found)
+
+    def test_servers_that_cannot_be_explained(self) -> None:
+        gone = self.boot(self.make_flavor(), name='gone')
+        self._delete_server(gone)
+        twins = [self.boot(self.make_flavor(), name='twin') for _ in range(2)]
+
+        for name in ('nothing', uuids.nothing, 'gone', gone['id']):
+            for user in _HEADERS:
+                self.assertIn(
+                    f'There is no server {name}, or it was deleted',
+                    self.fail_with('--server', name, user=user),
+                )
+        told = self.fail_with('--server', 'twin')
+        self.assertIn('2 servers have the name twin', told)
+        for one in twins:
+            self.assertIn(one['id'], told)
+
+    def test_arguments_that_exclude_each_other(self) -> None:
+        parser = self.make_command('admin').get_parser('explain')
+        for words in (['--server', 'a', '--flavor', 'b'], []):
+            self.assertRaises(SystemExit, parser.parse_args, words)
+        self.assertIn(
+            '--image is for --flavor',
+            self.fail_with('--server', 'a', '--image', 'b'),
+        )
