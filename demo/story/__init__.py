@@ -11,6 +11,7 @@ from demo.story import boot
 from demo.story import burst
 from demo.story import discovered
 from demo.story import enforced
+from demo.story import explained
 from demo.story import flavors
 from demo.story import floating
 from demo.story import given_back
@@ -49,6 +50,7 @@ ACTS = {
     'burst': Act(play=burst.play, backend='resctrl'),
     'outage': Act(play=outage.play),
     'balance': Act(play=balance.play, needs=('outage',)),
+    'explained': Act(play=explained.play),
 }
 
 

@@ -32,6 +32,16 @@ class StoryTest(base.TestCase):
         self.assertIn('can be had from', printed)
         self.assertIn(', of reservation night: ACTIVE on ', printed)
 
+    def test_a_server_that_does_not_fit_is_explained(self) -> None:
+        printed = self.play('rmd', 'explained')
+
+        self.assertIn(
+            'openstack extended resource explain --server full-5', printed
+        )
+        # On each host, with the server that is in the way.
+        self.assertEqual(2, printed.count('4 of 6 are allocated'))
+        self.assertEqual(2, printed.count('held by full-'))
+
     def play(self, backend: str, *names: str) -> str:
         printed = io.StringIO()
         theatre = stage.Stage(console.Console(file=printed, width=120))
