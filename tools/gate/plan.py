@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tools.gate.scenarios import blazar
 from tools.gate.scenarios import crowd
 from tools.gate.scenarios import deletes
+from tools.gate.scenarios import devices
 from tools.gate.scenarios import evacuation
 from tools.gate.scenarios import lease
 from tools.gate.scenarios import life
@@ -30,6 +31,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     'deletes': deletes.play,
     'moves': moves.play,
     'quota': quota.play,
+    'devices': devices.play,
     'crowd': crowd.play,
     'restarts': restarts.play,
     'releases': releases.play,

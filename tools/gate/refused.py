@@ -2,6 +2,7 @@
 
 """Servers for which there is no room, or no right."""
 
+from openstack.compute.v2 import server as sdk_server
 from openstack import connection
 
 from cloud import reservations
@@ -19,7 +20,23 @@ def boot(
     reason: str = 'No valid host',
     sdk: connection.Connection | None = None,
 ) -> None:
-    """Ask for a server for which no host must be found, and delete it.
+    """Do as :func:`ask` does, and delete the server."""
+    made = ask(
+        site, name, flavor, reservation=reservation, reason=reason, sdk=sdk
+    )
+    site.delete(made.id)
+
+
+def ask(
+    site: sites.Site,
+    name: str,
+    flavor: str,
+    *,
+    reservation: str | None = None,
+    reason: str = 'No valid host',
+    sdk: connection.Connection | None = None,
+) -> sdk_server.Server:
+    """Ask for a server for which no host must be found; return it.
 
     :param reservation: of which it is to have a place
     :param reason: what Nova must say of it
@@ -40,4 +57,4 @@ def boot(
         f'{name} is refused: {reason}',
         f'{made.status}: {fault}',
     )
-    site.delete(made.id)
+    return made

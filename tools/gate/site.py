@@ -52,6 +52,14 @@ class Site:
         """Names of the compute hosts."""
         return self.cloud.settings.hosts
 
+    def add_flavor(self, name: str, extra_specs: Mapping[str, str]) -> None:
+        """Make one more flavor, as small as the others."""
+        compute = self.cloud.sdk.compute
+        made = compute.create_flavor(name=name, vcpus=1, ram=64, disk=1)
+        self.flavors[name] = made.id
+        if extra_specs:
+            compute.create_flavor_extra_specs(made, dict(extra_specs))
+
     def boot(
         self, name: str, flavor: str, *, host: str | None = None
     ) -> sdk_server.Server:
@@ -164,13 +172,8 @@ def _fill(site: Site) -> None:
             data=bytes(512),
         ).id
     for name, ways in WAYS.items():
-        made = sdk.compute.create_flavor(name=name, vcpus=1, ram=64, disk=1)
-        site.flavors[name] = made.id
-        if ways:
-            sdk.compute.create_flavor_extra_specs(
-                made,
-                {
-                    'hw:cpu_policy': 'dedicated',
-                    'resources:CUSTOM_LLC_WAYS': str(ways),
-                },
-            )
+        specs = {
+            'hw:cpu_policy': 'dedicated',
+            'resources:CUSTOM_LLC_WAYS': str(ways),
+        }
+        site.add_flavor(name, specs if ways else {})

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A network card of one host, a pool of all, and why a server got neither."""
+
+from collections.abc import Mapping
+import dataclasses
+import functools
+import json
+from typing import Any
+
+from cloud import options
+from cloud import settings as cloud_settings
+from cloud import told
+from cloud import tree
+from cloud import waiting
+from nova_ext_resources.testing import sriov
+from tools.gate import audit
+from tools.gate import client
+from tools.gate import refused
+from tools.gate import site as sites
+
+_CARD = '0000:3b:00.0'
+_FUNCTION = 'SRIOV_NET_VF'
+_FUNCTIONS = 2
+
+_POOL = 'POOL_rack1'
+_GB = 'CUSTOM_RACK1_GB'
+_TOTAL = 10
+
+_POOLS = """
+pools:
+  - name: rack1
+    resource_class: {resource_class}
+    source: file
+    location: {path}
+"""
+_NO_POOLS = 'pools: []\n'
+
+#: Flavor -> extra specs. The first one is for the host with the card.
+_FLAVORS = {
+    'equipped': {
+        'hw:cpu_policy': 'dedicated',
+        f'resources:{tree.WAYS}': '2',
+        f'resources_VF:{_FUNCTION}': '1',
+        f'resources_POOL:{_GB}': '3',
+        'group_policy': 'none',
+    },
+    'stored': {f'resources_POOL:{_GB}': '3'},
+    'too-stored': {f'resources_POOL:{_GB}': '5'},
+    'too-equipped': {f'resources_VF:{_FUNCTION}': f'{_FUNCTIONS}'},
+}
+
+#: Host -> provider, resource class, and by how much it is short.
+Short = dict[str, list[tuple[str, str, int]]]
+
+
+def play(site: sites.Site) -> None:
+    """A device and a pool of all hosts; one server too many is explained."""
+    settings = site.cloud.settings
+    for name, specs in _FLAVORS.items():
+        site.add_flavor(f'devices-{name}', specs)
+    _plug_in(site)
+    use(site)
+    _unplug(site, settings)
+
+
+def use(site: sites.Site) -> None:
+    """Boot servers until both are short, and ask why.
+
+    :raises NotAsTold: something is counted twice, or not explained
+    """
+    first, second = site.hosts[:2]
+    equipped = site.boot('equipped', 'devices-equipped')
+    told.expect(
+        equipped.compute_host == first,
+        f'the server is on {first}, which has the card',
+        equipped.compute_host,
+    )
+    stored = site.boot('stored', 'devices-stored', host=second)
+    audit.check(site)
+    _check_pool(site, used=6)
+    _explain_server(site)
+    _explain_flavor(site)
+    for one in (equipped, stored):
+        site.delete(one.id)
+
+
+def list_short(explained: Mapping[str, Any]) -> Short:
+    """Return what is short where, by what the command shows as JSON."""
+    return {
+        host['host']: [
+            (one['provider'], one['resource_class'], one['short_by'])
+            for one in host['shortfalls']
+        ]
+        for host in explained['hosts']
+    }
+
+
+def _check_pool(site: sites.Site, *, used: int) -> None:
+    """Expect the pool once, however many hosts reach it."""
+    shown = _show(site, 'pool', 'list')
+    wanted = {
+        'Pool': _POOL,
+        'Resource Class': _GB,
+        'Total': _TOTAL,
+        'Reserved': 0,
+        'Used': used,
+        'Free': _TOTAL - used,
+        'Hosts': [*site.hosts],
+    }
+    told.expect(shown == [wanted], f'there is one pool, {wanted}', shown)
+
+
+def _explain_server(site: sites.Site) -> None:
+    made = refused.ask(site, 'too-stored', 'devices-too-stored')
+    explained = _show(site, 'explain', '--server', made.id)
+    told.expect(
+        'No valid host' in explained['fault']
+        and [one['action'] for one in explained['actions']] == ['create'],
+        'the command shows why the server was not created',
+        explained,
+    )
+    _expect_short(explained, {host: [(_POOL, _GB, 1)] for host in site.hosts})
+    site.delete(made.id)
+
+
+def _explain_flavor(site: sites.Site) -> None:
+    explained = _show(site, 'explain', '--flavor', 'devices-too-equipped')
+    first, *others = site.hosts
+    _expect_short(
+        explained,
+        {
+            first: [(f'SRIOV_{_CARD}', _FUNCTION, 1)],
+            **{one: [('', _FUNCTION, _FUNCTIONS)] for one in others},
+        },
+    )
+
+
+def _expect_short(explained: Mapping[str, Any], wanted: Short) -> None:
+    told.expect(
+        list_short(explained) == wanted,
+        f'the command says that {wanted} is short',
+        explained['hosts'],
+    )
+
+
+def _show(site: sites.Site, *words: str) -> Any:
+    """Return what a command about resources shows."""
+    return json.loads(
+        client.run(site, 'extended', 'resource', *words, '-f', 'json')
+    )
+
+
+def _plug_in(site: sites.Site) -> None:
+    """Give the first host a card, and all a pool; wait until both are known.
+
+    :raises NotAsTold: they are not published
+    """
+    lib = site.cloud.folder.lib
+    card = sriov.Sysfs(str(lib / 'sysfs'))
+    card.add_card(_CARD)
+    card.enable(_CARD, _FUNCTIONS)
+    size, pools = lib / 'rack1.json', lib / 'pools.yaml'
+    size.write_text(json.dumps({'total': _TOTAL}))
+    pools.write_text(_POOLS.format(resource_class=_GB, path=size))
+    shared = {'ext_resources_shared_pool': {'pools_file': str(pools)}}
+    own = {'ext_resources_sriov': {'path': str(card.path)}}
+    plugins = dict.fromkeys(site.hosts, 'shared_pool')
+    plugins[site.hosts[0]] += ',sriov'
+    per_host = site.cloud.settings.per_host
+    _configure(
+        site,
+        {
+            host: options.merge(
+                per_host[host], shared, own, _add_plugins(per_host[host], more)
+            )
+            for host, more in plugins.items()
+        },
+    )
+    _wait_for_providers(
+        site,
+        f'{site.hosts[0]}_SRIOV_{_CARD}',
+        _POOL,
+        *(f'{host}_{_POOL}' for host in site.hosts),
+    )
+    waiting.until(
+        functools.partial(_has_inventories, site),
+        'placement has inventories of the card and of the pool',
+        seconds=sites.PATIENCE,
+        poll_seconds=1.0,
+    )
+
+
+def _add_plugins(
+    own: cloud_settings.Options, more: str
+) -> cloud_settings.Options:
+    """Return the option with more inventory providers than the own ones."""
+    former = own['ext_resources']['inventory_providers']
+    return {'ext_resources': {'inventory_providers': f'{former},{more}'}}
+
+
+def _unplug(site: sites.Site, settings: cloud_settings.Settings) -> None:
+    """Have the hosts leave the pool, and configure them as before."""
+    pools = site.cloud.folder.lib / 'pools.yaml'
+    changed = pools.with_suffix('.new')
+    changed.write_text(_NO_POOLS)
+    changed.replace(pools)
+    _wait_for_providers(site, f'{site.hosts[0]}_SRIOV_{_CARD}')
+    _configure(site, settings.per_host)
+    _wait_for_providers(site)
+
+
+def _configure(
+    site: sites.Site, per_host: Mapping[str, cloud_settings.Options]
+) -> None:
+    site.cloud.configure(
+        dataclasses.replace(site.cloud.settings, per_host=per_host)
+    )
+    site.cloud.halt(*site.hosts)
+    site.cloud.resume(*site.hosts)
+
+
+def _wait_for_providers(site: sites.Site, *names: str) -> None:
+    """Wait until there are these of cards and pools, and no others."""
+    waiting.until(
+        functools.partial(_has_providers, site, {*names}),
+        f'placement has of cards and pools {names}',
+        seconds=sites.PATIENCE,
+        poll_seconds=1.0,
+    )
+
+
+def _has_providers(site: sites.Site, names: set[str]) -> bool:
+    found = {
+        one
+        for one in tree.list_names(site.cloud.placement).values()
+        if _POOL in one or _CARD in one
+    }
+    return found == names
+
+
+def _has_inventories(site: sites.Site) -> bool:
+    """Return whether servers can be given of both."""
+    found = tree.list_ours(site.cloud.placement)
+    return {_FUNCTION, _GB} <= {name for one in found for name in one.amounts}
