@@ -34,6 +34,14 @@ class AdministratorsOnly(exceptions.CommandError):
     """Placement does not show this user what the command needs."""
 
 
+def make_no_server(name: str) -> exceptions.CommandError:
+    """Return what a user is told of a server that Nova does not have."""
+    return exceptions.CommandError(
+        f'There is no server {name}, or it was deleted; "openstack server '
+        'list --all-projects" has those that exist.'
+    )
+
+
 class CloudCommand(command.Command):
     """Has what the client knows of the cloud: credentials and endpoints."""
 
@@ -63,10 +71,7 @@ class CloudCommand(command.Command):
                 f'{len(found)} servers have the name {name}; name one by its '
                 f'uuid: {", ".join(found)}'
             )
-        raise exceptions.CommandError(
-            f'There is no server {name}, or it was deleted; "openstack server '
-            'list --all-projects" has those that exist.'
-        )
+        raise make_no_server(name)
 
     def read_names(
         self, consumers: Collection[str], host: str = ''

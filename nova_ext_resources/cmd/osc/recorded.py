@@ -99,6 +99,8 @@ def read(command: cloud.CloudCommand, name: str) -> Record:
     """
     uuid = command.find_uuid(name)
     server = command.nova.show_server(uuid)
+    if not server:
+        raise cloud.make_no_server(name)
     listed = command.nova.list_actions(uuid)
     failed = [one for one in listed if history.has_failed(one)]
     shown = {

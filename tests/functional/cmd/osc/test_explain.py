@@ -115,7 +115,9 @@ class ExplainTest(base.NovaTestCase):
         self.admin_api.post_server_action(server['id'], action)
         self.wait_until(
             lambda: self.list_reasons(
-                server, 'ext_resources_claim:', 'migrate', 'resize'
+                server,
+                'ext_resources_claim:',
+                *('migrate', 'resize', 'live-migration'),
             )
         )
         self._wait_for_migration_status(server, ['error'])
@@ -141,6 +143,36 @@ class ExplainTest(base.NovaTestCase):
         self.assertIn('ext_resources_claim on host1: ', text)
         self.assertIn(REASON, ' '.join(text.split()))
         self.assertEqual([], found['hidden'])
+
+    def test_the_whole_fault(self) -> None:
+        self.flags(max_attempts=1, group='scheduler')
+        server = self.boot_in_vain()
+        self.assertNotIn(REASON, server['fault']['message'])
+
+        found, _text = self.explain('--server', 'refused')
+
+        self.assertIn(REASON, found['fault'])
+        # Its owner is not shown the rest.
+        found, text = self.explain('--server', 'refused', user='owner')
+        self.assertTrue(found['fault'].endswith('...'), found['fault'])
+        self.assertIn('the rest of reasons that end with', text)
+
+    def test_a_live_migration_that_was_refused(self) -> None:
+        server = self.boot(self.flavor, name='stays')
+        self.refuse_all()
+        self.move_in_vain(
+            server,
+            **{'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
+        )
+
+        found, text = self.explain('--server', 'stays')
+
+        self.assertEqual(
+            ['live-migration'],
+            [one['migration_type'] for one in found['migrations']],
+        )
+        self.assertIn(REASON, ' '.join(text.split()))
+        self.assertEqual(2, len(found['hosts']))
 
     def test_the_hosts_for_its_flavor_as_it_was(self) -> None:
         server = self.boot_in_vain()
