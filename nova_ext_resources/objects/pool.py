@@ -77,7 +77,7 @@ class SharedPool:
     @property
     def rp_uuid(self) -> str:
         """Return the uuid of the sharing provider."""
-        return _make_rp_uuid(self.name)
+        return make_rp_uuid(self.name)
 
     @property
     def rp_name(self) -> str:
@@ -100,7 +100,7 @@ def make_key(name: str) -> str:
 def is_pool(one: provider.Provider) -> bool:
     """Return whether a provider is the sharing one of a pool."""
     name = one.name.removeprefix(make_key(''))
-    return one.parent_uuid is None and one.rp_uuid == _make_rp_uuid(name)
+    return one.parent_uuid is None and one.rp_uuid == make_rp_uuid(name)
 
 
 def make_aggregate_uuid(rp_uuid: str) -> str:
@@ -111,5 +111,6 @@ def make_aggregate_uuid(rp_uuid: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f'aggregate {rp_uuid}'))
 
 
-def _make_rp_uuid(name: str) -> str:
+def make_rp_uuid(name: str) -> str:
+    """Return the uuid of the sharing provider of a pool."""
     return str(uuid.uuid5(NAMESPACE, name))

@@ -15,6 +15,9 @@ from nova_ext_resources.reservation import flavor as flavor_mod
 #: Hint, or metadata, of a server: the name of the reservation that it is for.
 RESERVATION = 'nova_ext:reservation'
 
+#: Status of a server that is on no host until it is unshelved.
+OFFLOADED = 'SHELVED_OFFLOADED'
+
 
 class Action(enum.Enum):
     """What Nova is asked to do with a server; the names are its own."""

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What placement and Nova show, as values."""
+
+from collections.abc import Mapping
+import dataclasses
+import functools
+from typing import TypeAlias
+
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import responses
+from nova_ext_resources.reservation import nova_server
+
+#: rp_uuid -> resource class -> amount, of one consumer.
+Held: TypeAlias = Mapping[str, Mapping[str, int]]
+
+EVACUATION = 'evacuation'
+
+#: Of an evacuation, until nova-compute of the former host starts again.
+_EVACUATED = 'done'
+
+#: Of migrations with which Nova does nothing more.
+ENDED = frozenset(
+    {'cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted'}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A migration of Nova, of any type.
+
+    :ivar kind: such as ``live-migration``
+    :ivar source: the hypervisor that the server leaves
+    """
+
+    uuid: str
+    server_uuid: str
+    status: str
+    kind: str = ''
+    source: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A provider of this package.
+
+    :ivar holders: resource class -> consumer -> amount
+    """
+
+    provider: provider_obj.Provider
+    holders: Mapping[str, Mapping[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether all hosts that reach it share it."""
+        return pool_obj.is_pool(self.provider)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """All that is compared.
+
+    Placement was read first, and Nova then: what a server has been given
+    meanwhile is missing here, and not the server.
+
+    :ivar listed: all providers, by uuid, without what belongs to them
+    :ivar owned: those of this package
+    :ivar reached: sharing provider -> the roots of the hosts that reach it
+    :ivar nodes: name of a hypervisor -> its uuid, which is that of its root
+    :ivar servers: uuid -> server
+    :ivar absent: uuids that are no server's, as Nova was asked for each
+    :ivar moves: uuid -> migration
+    :ivar fresh: consumer -> all that it holds, where that was read for itself
+    :ivar is_partial: whether Nova does not reach all its cells
+    """
+
+    listed: Mapping[str, provider_obj.Provider]
+    owned: Mapping[str, Owned]
+    reached: Mapping[str, frozenset[str]]
+    nodes: Mapping[str, str]
+    servers: Mapping[str, nova_server.NovaServer]
+    absent: frozenset[str] = frozenset()
+    moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
+    fresh: Mapping[str, responses.Allocations] = dataclasses.field(
+        default_factory=dict
+    )
+    is_partial: bool = False
+
+    @functools.cached_property
+    def held(self) -> Mapping[str, Held]:
+        """Consumer -> what it holds: of our providers, or all if fresh."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for rp_uuid, one in self.owned.items():
+            for name, amounts in one.holders.items():
+                for consumer, amount in amounts.items():
+                    held = found.setdefault(consumer, {})
+                    held.setdefault(rp_uuid, {})[name] = amount
+        return {
+            **found,
+            **{uuid: one.resources for uuid, one in self.fresh.items()},
+        }
+
+    @functools.cached_property
+    def classes(self) -> frozenset[str]:
+        """The resource classes of this package that any host has."""
+        return frozenset(
+            name
+            for one in self.owned.values()
+            for name in (*one.provider.inventories, *one.holders)
+        )
+
+    @functools.cached_property
+    def roots(self) -> frozenset[str]:
+        """The roots of the hosts that Nova has."""
+        return frozenset(self.nodes.values())
+
+    @functools.cached_property
+    def moves_of(self) -> Mapping[str, tuple[Move, ...]]:
+        """Server -> its migrations."""
+        found: dict[str, tuple[Move, ...]] = {}
+        for one in self.moves.values():
+            found[one.server_uuid] = (*found.get(one.server_uuid, ()), one)
+        return found
+
+    def find_root(self, rp_uuid: str) -> str:
+        """Return the root of a provider, which may be itself."""
+        seen = {rp_uuid}
+        while one := self.listed.get(rp_uuid):
+            if one.parent_uuid is None or one.parent_uuid in seen:
+                break
+            rp_uuid = one.parent_uuid
+            seen.add(rp_uuid)
+        return rp_uuid
+
+    def find_depth(self, rp_uuid: str) -> int:
+        """Return how many providers are above one."""
+        root, depth = self.find_root(rp_uuid), 0
+        while rp_uuid != root:
+            rp_uuid = self.listed[rp_uuid].parent_uuid or root
+            depth += 1
+        return depth
+
+    def describe(self, consumer: str) -> str:
+        """Return what a consumer is, for people."""
+        if consumer in self.moves:
+            move = self.moves[consumer]
+            return f'migration {consumer} of {self.describe(move.server_uuid)}'
+        server = self.servers.get(consumer)
+        return f'{server.name} ({consumer})' if server else consumer
+
+    def name_provider(self, rp_uuid: str) -> tuple[str, str]:
+        """Return the name of a host, '' for none, and that of a provider."""
+        name = self.listed[rp_uuid].name if rp_uuid in self.listed else rp_uuid
+        root = self.listed.get(self.find_root(rp_uuid))
+        if root is None or root.rp_uuid == rp_uuid:
+            return '', name
+        return root.name, name.removeprefix(f'{root.name}_')
+
+    def find_home(self, server: nova_server.NovaServer) -> str:
+        """Return the root of a server's host; '' for none, or none known."""
+        return self.nodes.get(server.host, '')
+
+    def is_at(self, home: str, rp_uuid: str) -> bool:
+        """Return whether a host has a provider, or may reach it."""
+        root = self.find_root(rp_uuid)
+        owned = self.owned.get(rp_uuid)
+        if owned is not None and owned.is_pool:
+            return home in self.reached.get(rp_uuid, ())
+        # A sharing provider of others.
+        is_others = owned is None and root not in self.roots
+        return is_others or root == home
+
+    def is_open(self, move: Move) -> bool:
+        """Return whether Nova may go on with a migration.
+
+        With an evacuation, when nova-compute of the former host starts again.
+        """
+        if move.status == _EVACUATED:
+            return move.kind == EVACUATION and (
+                move.source in self.nodes or self.is_partial
+            )
+        return move.status not in ENDED

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One thing that is wrong, and what to do about it."""
+
+import dataclasses
+import enum
+
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.reservation import nova_server
+
+
+class Kind(enum.StrEnum):
+    """What is wrong.
+
+    ``NO_CONSUMER``: allocated to a consumer of which Nova knows nothing.
+    ``MIGRATION_ENDED``: allocated to a migration that has ended.
+    ``SERVER_ELSEWHERE``: allocated to a server that is on another host.
+    ``POOL_NOT_REACHED``: of a pool that the server's host does not reach.
+    ``NOT_ALLOCATED``: less is allocated to a server than its flavor requests.
+    ``TOO_MUCH``: more is.
+    ``OVERSOLD``: more of a provider is allocated than it has.
+    ``HOST_GONE``: a provider of a host that Nova does not have.
+    ``NO_HOST``: a provider below no host, which is no pool either.
+    ``NOT_MARKED``: a provider without the trait that tells its owner.
+    ``POOL_UNTIED``: a pool outside the aggregate by which hosts reach it.
+    ``POOL_UNREACHED``: a pool that no host reaches.
+    ``POOL_GONE``: a host is tied to a pool that placement does not have.
+    ``TIE_LOST``: what ties a host to a pool has lost the aggregate.
+    """
+
+    NO_CONSUMER = 'no_consumer'
+    MIGRATION_ENDED = 'migration_ended'
+    SERVER_ELSEWHERE = 'server_elsewhere'
+    POOL_NOT_REACHED = 'pool_not_reached'
+    NOT_ALLOCATED = 'not_allocated'
+    TOO_MUCH = 'too_much'
+    OVERSOLD = 'oversold'
+    HOST_GONE = 'host_gone'
+    NO_HOST = 'no_host'
+    NOT_MARKED = 'not_marked'
+    POOL_UNTIED = 'pool_untied'
+    POOL_UNREACHED = 'pool_unreached'
+    POOL_GONE = 'pool_gone'
+    TIE_LOST = 'tie_lost'
+
+
+class Remedy(enum.StrEnum):
+    """Who does something about it.
+
+    ``REPAIR``: the allocation is a leftover, and can be taken away.
+    ``OPERATOR``: nothing can be taken away without doubt.
+    ``WAIT``: Nova is at work on it.
+    """
+
+    REPAIR = 'repair'
+    OPERATOR = 'operator'
+    WAIT = 'wait'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    :ivar host: name of the hypervisor, '' for none
+    :ivar provider: without the name of the host, '' for several
+    :ivar rp_uuid: its uuid, '' likewise
+    :ivar consumer: uuid in placement, '' for none
+    :ivar server: uuid of the server that it is, or that it moves; '' for none
+    :ivar amount: units that are wrong
+    :ivar text: what to do
+    """
+
+    kind: Kind
+    remedy: Remedy
+    text: str
+    host: str = ''
+    provider: str = ''
+    rp_uuid: str = ''
+    resource_class: str = ''
+    consumer: str = ''
+    server: str = ''
+    amount: int = 0
+
+    @property
+    def subject(self) -> tuple[str, ...]:
+        """What it is about, the same in each comparison."""
+        return self.kind, self.rp_uuid, self.resource_class, self.consumer
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is to be done about an allocation."""
+
+    remedy: Remedy
+    text: str
+
+
+REPAIR = Verdict(remedy=Remedy.REPAIR, text='leftover: --repair deletes it')
+
+#: Statuses of servers that stay as they are until somebody asks for something.
+_SETTLED = frozenset(
+    {
+        'ACTIVE',
+        'PAUSED',
+        'RESCUE',
+        'SHELVED',
+        nova_server.OFFLOADED,
+        'SHUTOFF',
+        'SOFT_DELETED',
+        'SUSPENDED',
+    }
+)
+
+ERROR = 'ERROR'
+
+
+def wait(reason: str) -> Verdict:
+    return Verdict(remedy=Remedy.WAIT, text=f'in progress: {reason}')
+
+
+def ask(text: str) -> Verdict:
+    """Leave it to the operator."""
+    return Verdict(remedy=Remedy.OPERATOR, text=text)
+
+
+def find_task(
+    cloud: cloud_mod.Cloud, server: nova_server.NovaServer
+) -> Verdict | None:
+    """Return that Nova is at work on a server; None: it is not."""
+    if server.task_state:
+        return wait(f'the task of the server is {server.task_state}')
+    if server.status not in _SETTLED | {ERROR}:
+        return wait(f'the server is in {server.status}')
+    for move in cloud.moves_of.get(server.uuid, ()):
+        if cloud.is_open(move):
+            return wait(_explain(move))
+    return None
+
+
+def _explain(move: cloud_mod.Move) -> str:
+    if move.kind == cloud_mod.EVACUATION:
+        return (
+            f'the server was evacuated from {move.source}, whose nova-compute '
+            'deletes it when it starts again. If that host is gone for good, '
+            'delete its service: openstack compute service delete'
+        )
+    return f'migration {move.uuid} of the server is "{move.status}"'
+
+
+def make(
+    cloud: cloud_mod.Cloud,
+    kind: Kind,
+    rp_uuid: str,
+    verdict: Verdict,
+    *,
+    resource_class: str = '',
+    consumer: str = '',
+    server: str = '',
+    amount: int = 0,
+) -> Finding:
+    """Make one about a provider."""
+    host, provider = cloud.name_provider(rp_uuid)
+    return Finding(
+        kind=kind,
+        remedy=verdict.remedy,
+        text=verdict.text,
+        host=host,
+        provider=provider,
+        rp_uuid=rp_uuid,
+        resource_class=resource_class,
+        consumer=consumer,
+        server=server,
+        amount=amount,
+    )

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What migrations hold that have ended."""
+
+from collections.abc import Iterator
+
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.inspection.audit import demands
+from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.reservation import nova_server
+
+_Verdict = finding.Verdict
+
+
+def list_findings(
+    cloud: cloud_mod.Cloud, move: cloud_mod.Move
+) -> Iterator[finding.Finding]:
+    """Return what is wrong with what a migration holds.
+
+    Until it ends, it holds what its server had on the host that it leaves.
+    """
+    verdict = _judge(cloud, move)
+    if verdict is None:
+        return
+    for rp_uuid, resources in cloud.held[move.uuid].items():
+        if rp_uuid not in cloud.owned:
+            continue
+        for name, amount in sorted(resources.items()):
+            yield finding.make(
+                cloud,
+                finding.Kind.MIGRATION_ENDED,
+                rp_uuid,
+                verdict,
+                resource_class=name,
+                consumer=move.uuid,
+                server=move.server_uuid,
+                amount=amount,
+            )
+
+
+def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:
+    """Return what to do about what it holds; None: it holds it rightly."""
+    server = cloud.servers.get(move.server_uuid)
+    if server is None:
+        if move.server_uuid in cloud.absent and not cloud.is_partial:
+            return finding.REPAIR
+        return finding.wait('Nova does not show the server of the migration')
+    if cloud.is_open(move):
+        return _judge_open(server, move)
+    return (
+        finding.find_task(cloud, server)
+        or _find_doubt(cloud, server, move)
+        or finding.REPAIR
+    )
+
+
+def _judge_open(
+    server: nova_server.NovaServer, move: cloud_mod.Move
+) -> _Verdict | None:
+    """Return that Nova may not go on; a server would have a task then."""
+    if server.task_state or server.status == 'VERIFY_RESIZE':
+        return None
+    return finding.wait(
+        f'the migration is "{move.status}", and the server has no task'
+    )
+
+
+def _find_doubt(
+    cloud: cloud_mod.Cloud,
+    server: nova_server.NovaServer,
+    move: cloud_mod.Move,
+) -> _Verdict | None:
+    """Return why the server may need what its migration has."""
+    if server.status == finding.ERROR:
+        return finding.ask(
+            'the server is in ERROR and may need it: reboot it hard '
+            f'(openstack server reboot --hard {server.uuid}), and audit again'
+        )
+    if demands.has_own(cloud, server):
+        return None
+    return finding.ask(
+        f'the migration is "{move.status}", but may have what server '
+        f'{server.uuid} should have: allocate it to the server, see '
+        '"nova-compute was killed" on the page of troubleshooting'
+    )

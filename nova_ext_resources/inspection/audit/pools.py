@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Sharing providers, and what ties hosts to them.
+
+Each pool is in an aggregate of its own, and so is a provider in the tree of
+each host that reaches it.
+"""
+
+from collections.abc import Iterator
+
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+
+Kind = finding.Kind
+
+_TIE = pool_obj.make_key('')
+
+
+def list_findings(
+    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+) -> Iterator[finding.Finding]:
+    """Return what is wrong with a pool, or with what ties a host to one."""
+    provider = owned.provider
+    if owned.is_pool:
+        yield from _list_of_pool(cloud, owned)
+    elif cloud.name_provider(provider.rp_uuid)[1].startswith(_TIE):
+        yield from _list_of_tie(cloud, provider)
+
+
+def _list_of_pool(
+    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+) -> Iterator[finding.Finding]:
+    rp_uuid = owned.provider.rp_uuid
+    aggregate = pool_obj.make_aggregate_uuid(rp_uuid)
+    lacks = [
+        *({aggregate} - owned.provider.aggregates),
+        *({provider_obj.SHARING_TRAIT} - owned.provider.traits),
+    ]
+    if lacks:
+        yield finding.make(
+            cloud,
+            Kind.POOL_UNTIED,
+            rp_uuid,
+            finding.ask(
+                f'it lacks {" and ".join(lacks)}, so that no server gets any: '
+                'a host that reaches it adds that when it publishes; look '
+                'there why it does not'
+            ),
+        )
+    elif not cloud.reached.get(rp_uuid, frozenset()) & cloud.roots:
+        yield finding.make(
+            cloud, Kind.POOL_UNREACHED, rp_uuid, _advise_unreached(rp_uuid)
+        )
+
+
+def _advise_unreached(rp_uuid: str) -> finding.Verdict:
+    return finding.ask(
+        'no host has it among its pools; when nothing is allocated, delete '
+        f'it: openstack resource provider delete {rp_uuid}'
+    )
+
+
+def _list_of_tie(
+    cloud: cloud_mod.Cloud, tie: provider_obj.Provider
+) -> Iterator[finding.Finding]:
+    key = cloud.name_provider(tie.rp_uuid)[1]
+    pool = pool_obj.make_rp_uuid(key.removeprefix(_TIE))
+    if pool not in cloud.listed:
+        yield finding.make(
+            cloud,
+            Kind.POOL_GONE,
+            tie.rp_uuid,
+            finding.ask(
+                f'placement has no provider {key}: the host makes it when it '
+                'publishes, or, where it no longer reaches the pool, deletes '
+                'this one; look there why it does not'
+            ),
+        )
+    elif pool_obj.make_aggregate_uuid(pool) not in tie.aggregates:
+        yield finding.make(
+            cloud,
+            Kind.TIE_LOST,
+            tie.rp_uuid,
+            finding.ask(
+                f'it lacks the aggregate of {key}, so that no server of the '
+                'host gets any: the host adds that when it publishes; look '
+                'there why it does not'
+            ),
+        )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Providers without a host, and with too much allocated."""
+
+from collections.abc import Iterator, Mapping
+
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider as provider_obj
+
+Kind = finding.Kind
+
+
+def is_made_by_us(
+    provider: provider_obj.Provider, root: provider_obj.Provider
+) -> bool:
+    """Return whether a provider has the uuid that a host gives its own."""
+    key = provider.name.removeprefix(f'{root.name}_')
+    return provider.parent_uuid is not None and (
+        provider.rp_uuid == provider_obj.make_rp_uuid(root.rp_uuid, key)
+    )
+
+
+def list_findings(
+    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+) -> Iterator[finding.Finding]:
+    """Return what is wrong with a provider of ours."""
+    if not owned.is_pool:
+        yield from _list_homeless(cloud, owned.provider)
+    if provider_obj.OWNER_TRAIT not in owned.provider.traits:
+        yield finding.make(
+            cloud, Kind.NOT_MARKED, owned.provider.rp_uuid, _advise_mark()
+        )
+    yield from _list_oversold(cloud, owned)
+
+
+def _list_homeless(
+    cloud: cloud_mod.Cloud, provider: provider_obj.Provider
+) -> Iterator[finding.Finding]:
+    rp_uuid = provider.rp_uuid
+    root = cloud.find_root(rp_uuid)
+    if root in cloud.roots:
+        return
+    delete = (
+        'when nothing is allocated, delete it, those below it first: '
+        f'openstack resource provider delete {rp_uuid}'
+    )
+    if root == rp_uuid:
+        yield finding.make(
+            cloud,
+            Kind.NO_HOST,
+            rp_uuid,
+            finding.ask(f'it belongs to no host; {delete}'),
+        )
+        return
+    if cloud.is_partial:
+        verdict = finding.wait('Nova does not reach all its cells')
+    else:
+        verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
+    yield finding.make(cloud, Kind.HOST_GONE, rp_uuid, verdict)
+
+
+def _explain_gone(cloud: cloud_mod.Cloud, root: str) -> str:
+    name = cloud.listed[root].name
+    if name in cloud.nodes:
+        return (
+            f'Nova has a hypervisor {name} with another uuid, '
+            f'{cloud.nodes[name]}: correct the name or the compute_id of that '
+            'host, or'
+        )
+    return f'Nova has no hypervisor {name}'
+
+
+def _advise_mark() -> finding.Verdict:
+    return finding.ask(
+        f'it lacks the trait {provider_obj.OWNER_TRAIT}: nova-compute of the '
+        'host adds it when it publishes; look there why it does not'
+    )
+
+
+def _list_oversold(
+    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+) -> Iterator[finding.Finding]:
+    for name, inventory in sorted(owned.provider.inventories.items()):
+        amounts = owned.holders.get(name, {})
+        more = sum(amounts.values()) - _count_units(inventory)
+        if more > 0:
+            yield finding.make(
+                cloud,
+                Kind.OVERSOLD,
+                owned.provider.rp_uuid,
+                finding.ask(
+                    'move or delete servers, or correct the amount where it '
+                    f'is configured; held by {_list_holders(cloud, amounts)}'
+                ),
+                resource_class=name,
+                amount=more,
+            )
+
+
+def _count_units(inventory: inventory_obj.Inventory) -> int:
+    """Return how much may be allocated; what is held stays so when closed."""
+    is_closed = inventory.reserved >= inventory.total
+    return inventory.total if is_closed else inventory.capacity
+
+
+def _list_holders(cloud: cloud_mod.Cloud, amounts: Mapping[str, int]) -> str:
+    return ', '.join(
+        f'{cloud.describe(consumer)} {amount}'
+        for consumer, amount in sorted(amounts.items())
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what is found about migrations, and consumers of nobody."""
+
+import dataclasses
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.inspection.audit import compare
+from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.objects import hold
+from tests import base
+from tests.unit.inspection.audit import clouds
+
+Kind = finding.Kind
+Remedy = finding.Remedy
+WAYS, GB = clouds.WAYS, clouds.GB
+
+SERVER: str = uuids.server
+MOVE: str = uuids.move
+
+
+class MovesTest(base.TestCase):
+    """A server on node2 has been on node1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = clouds.allocate_all(clouds.make_cloud(), MOVE)
+        self.cloud = clouds.allocate_all(self.cloud, SERVER, 'node2')
+
+    def set_state(self, move: str, **fields: Any) -> None:
+        self.cloud = clouds.add_server(
+            self.cloud, clouds.make_server(SERVER, 'node2', **fields)
+        )
+        self.cloud = clouds.add_move(
+            self.cloud, clouds.make_move(MOVE, SERVER, move)
+        )
+
+    def assert_found(self, remedy: Remedy) -> None:
+        self.assertEqual(
+            {
+                (Kind.MIGRATION_ENDED, remedy, 'L3_0', WAYS),
+                (Kind.MIGRATION_ENDED, remedy, 'POOL_rack1', GB),
+            },
+            {*clouds.describe(self.cloud)},
+        )
+
+    def test_one_in_progress(self) -> None:
+        for status, fields in (
+            ('finished', {'status': 'VERIFY_RESIZE'}),
+            ('running', {'status': 'MIGRATING', 'task_state': 'migrating'}),
+            ('accepted', {'task_state': 'scheduling'}),
+        ):
+            self.set_state(status, **fields)
+            self.assertEqual([], clouds.describe(self.cloud))
+
+    def test_one_with_which_nova_may_not_go_on(self) -> None:
+        self.set_state('running')
+
+        self.assert_found(Remedy.WAIT)
+
+    def test_one_that_has_ended(self) -> None:
+        for status in ('confirmed', 'reverted', 'completed', 'error'):
+            self.set_state(status)
+            self.assert_found(Remedy.REPAIR)
+
+    def test_the_server_may_need_it(self) -> None:
+        self.set_state('error', status='ERROR')
+        self.assert_found(Remedy.OPERATOR)
+
+        self.set_state('reverted', task_state='resize_reverting')
+        self.assert_found(Remedy.WAIT)
+
+    def test_the_server_does_not_have_its_own(self) -> None:
+        self.set_state('error')
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.make_rp_uuid('node2', 'L3_0'), WAYS, 3
+        )
+
+        self.assertIn(
+            (Kind.MIGRATION_ENDED, Remedy.OPERATOR, 'L3_0', WAYS),
+            clouds.describe(self.cloud),
+        )
+
+    def test_the_server_is_deleted(self) -> None:
+        self.set_state('running')
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.make_rp_uuid('node2', 'L3_0'), WAYS, 0
+        )
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.POOL.rp_uuid, GB, 0
+        )
+        self.cloud = dataclasses.replace(self.cloud, servers={})
+        self.assert_found(Remedy.WAIT)
+
+        self.cloud = dataclasses.replace(
+            self.cloud, absent=frozenset({SERVER})
+        )
+        self.assert_found(Remedy.REPAIR)
+
+        self.cloud = dataclasses.replace(self.cloud, is_partial=True)
+        self.assert_found(Remedy.WAIT)
+
+
+class StrangersTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.consumer: str = uuids.gone
+        self.cloud = clouds.allocate_all(clouds.make_cloud(), uuids.gone)
+        self.cloud = dataclasses.replace(
+            self.cloud, absent=frozenset({uuids.gone})
+        )
+
+    def set_type(self, consumer_type: str, consumer: str) -> None:
+        self.cloud = clouds.allocate_all(clouds.make_cloud(), consumer)
+        fresh = clouds.make_fresh(
+            consumer,
+            consumer_type=consumer_type,
+            resources={
+                clouds.make_rp_uuid('node1', 'L3_0'): {WAYS: 4},
+                clouds.POOL.rp_uuid: {GB: 10},
+                clouds.ROOTS['node1']: {'VCPU': 2},
+            },
+        )
+        self.cloud = dataclasses.replace(
+            self.cloud,
+            fresh={consumer: fresh},
+            absent=frozenset({consumer}),
+        )
+
+    def assert_found(self, remedy: Remedy) -> None:
+        self.assertEqual(
+            {
+                (Kind.NO_CONSUMER, remedy, 'L3_0', WAYS),
+                (Kind.NO_CONSUMER, remedy, 'POOL_rack1', GB),
+            },
+            {*clouds.describe(self.cloud)},
+        )
+
+    def test_a_consumer_of_nobody(self) -> None:
+        self.assert_found(Remedy.REPAIR)
+        for kind in ('unknown', 'INSTANCE', 'MIGRATION'):
+            self.set_type(kind, uuids.gone)
+            self.assert_found(Remedy.REPAIR)
+
+    def test_nova_was_not_asked_or_does_not_know(self) -> None:
+        changes: tuple[dict[str, Any], ...] = (
+            {'absent': frozenset()},
+            {'is_partial': True},
+        )
+        for fields in changes:
+            self.cloud = dataclasses.replace(self.cloud, **fields)
+            self.assert_found(Remedy.WAIT)
+
+    def test_what_holds_room_for_reserved_servers(self) -> None:
+        self.set_type(hold.CONSUMER_TYPE, hold.make_consumer('night 1'))
+
+        self.assertEqual([], clouds.describe(self.cloud))
+
+    def test_a_consumer_of_other_software(self) -> None:
+        self.set_type('BACKUP', uuids.gone)
+
+        self.assert_found(Remedy.OPERATOR)
+        self.assertIn('type BACKUP', compare.compare(self.cloud)[0].text)

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what is found about servers."""
+
+import dataclasses
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.inspection.audit import compare
+from nova_ext_resources.inspection.audit import finding
+from tests import base
+from tests.unit.inspection.audit import clouds
+
+Kind = finding.Kind
+Remedy = finding.Remedy
+WAYS, GB = clouds.WAYS, clouds.GB
+
+SERVER: str = uuids.server
+
+
+class ServersTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = clouds.make_cloud()
+        self.add_server()
+        self.cloud = clouds.allocate_all(self.cloud, SERVER)
+
+    def add_server(self, host: str = 'node1', **fields: Any) -> None:
+        self.cloud = clouds.add_server(
+            self.cloud, clouds.make_server(SERVER, host, **fields)
+        )
+
+    def add_move(self, status: str, **fields: Any) -> None:
+        move = clouds.make_move(uuids.move, SERVER, status, **fields)
+        self.cloud = clouds.add_move(self.cloud, move)
+
+    def allocate(self, host: str, key: str, amount: int = 4) -> None:
+        rp_uuid = clouds.make_rp_uuid(host, key)
+        self.cloud = clouds.allocate(self.cloud, SERVER, rp_uuid, WAYS, amount)
+
+    def assert_found(self, *found: Any) -> None:
+        self.assertEqual([*found], clouds.describe(self.cloud))
+
+    def assert_elsewhere(self, remedy: Remedy) -> None:
+        self.assert_found((Kind.SERVER_ELSEWHERE, remedy, 'L3_1', WAYS))
+
+    def test_a_server_that_has_what_it_requests(self) -> None:
+        self.assert_found()
+
+    def test_a_stale_part_on_another_host(self) -> None:
+        self.allocate('node2', 'L3_1')
+
+        self.assert_elsewhere(Remedy.REPAIR)
+
+    def test_nothing_is_taken_while_nova_is_at_work(self) -> None:
+        self.allocate('node2', 'L3_1')
+        for fields in (
+            {'task_state': 'migrating'},
+            {'status': 'BUILD'},
+            {'status': 'VERIFY_RESIZE'},
+            {'status': 'UNKNOWN'},
+        ):
+            self.add_server(**fields)
+            self.assert_elsewhere(Remedy.WAIT)
+
+    def test_nothing_is_taken_in_an_error(self) -> None:
+        self.allocate('node2', 'L3_1')
+        self.add_server(status='ERROR')
+
+        self.assert_elsewhere(Remedy.OPERATOR)
+
+    def test_nothing_is_taken_in_a_migration(self) -> None:
+        self.allocate('node2', 'L3_1')
+        for status, remedy in (
+            ('running', Remedy.WAIT),
+            ('finished', Remedy.WAIT),
+            ('a new one', Remedy.WAIT),
+            ('completed', Remedy.REPAIR),
+            ('error', Remedy.REPAIR),
+            ('done', Remedy.REPAIR),
+        ):
+            self.add_move(status, kind='live-migration')
+            self.assert_elsewhere(remedy)
+
+    def test_nothing_is_taken_while_cells_are_down(self) -> None:
+        self.allocate('node2', 'L3_1')
+        self.cloud = dataclasses.replace(self.cloud, is_partial=True)
+
+        self.assert_elsewhere(Remedy.WAIT)
+
+    def test_the_former_host_of_an_evacuation(self) -> None:
+        """It deletes that itself, unless it is gone for good."""
+        self.allocate('node2', 'L3_1')
+        self.add_move('done', kind='evacuation', source='node2')
+        self.assert_elsewhere(Remedy.WAIT)
+
+        self.cloud = dataclasses.replace(
+            self.cloud,
+            nodes={
+                name: uuid
+                for name, uuid in clouds.ROOTS.items()
+                if name != 'node2'
+            },
+        )
+        self.assertIn(
+            (Kind.SERVER_ELSEWHERE, Remedy.REPAIR, 'L3_1', WAYS),
+            clouds.describe(self.cloud),
+        )
+
+    def test_a_server_that_has_nothing_where_it_is(self) -> None:
+        """It may be the guest, and not the allocation, that is elsewhere."""
+        self.allocate('node1', 'L3_0', 0)
+        self.allocate('node2', 'L3_1')
+
+        self.assert_found(
+            (Kind.SERVER_ELSEWHERE, Remedy.OPERATOR, 'L3_1', WAYS),
+            (Kind.NOT_ALLOCATED, Remedy.OPERATOR, '', WAYS),
+        )
+
+    def test_a_server_whose_flavor_is_malformed(self) -> None:
+        self.allocate('node2', 'L3_1')
+        self.add_server(extra_specs={'resources:CUSTOM_LLC_WAYS': 'many'})
+
+        self.assert_elsewhere(Remedy.OPERATOR)
+
+    def test_a_server_that_requests_nothing(self) -> None:
+        for key in ('L3_0', 'L3_1'):
+            self.allocate('node1', key, 0)
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.POOL.rp_uuid, GB, 0
+        )
+        self.add_server(extra_specs={})
+        self.assert_found()
+
+        self.allocate('node2', 'L3_1')
+        self.assert_elsewhere(Remedy.REPAIR)
+
+    def test_a_server_on_no_host(self) -> None:
+        self.add_server(host='', status='SHELVED_OFFLOADED')
+
+        self.assert_found(
+            (Kind.SERVER_ELSEWHERE, Remedy.REPAIR, 'L3_0', WAYS),
+            (Kind.POOL_NOT_REACHED, Remedy.REPAIR, 'POOL_rack1', GB),
+        )
+
+    def test_a_server_on_a_host_that_nova_does_not_have(self) -> None:
+        """All that is known is that the host is not."""
+        self.add_server('elsewhere')
+
+        self.assert_found()
+
+    def test_a_pool_that_the_host_does_not_reach(self) -> None:
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.OTHER_POOL.rp_uuid, GB, 10
+        )
+
+        self.assert_found(
+            (Kind.POOL_NOT_REACHED, Remedy.REPAIR, 'POOL_rack2', GB)
+        )
+
+    def test_two_pools_of_one_server(self) -> None:
+        """Nobody knows which of them it uses."""
+        self.cloud = dataclasses.replace(
+            clouds.allocate(
+                self.cloud, SERVER, clouds.OTHER_POOL.rp_uuid, GB, 10
+            ),
+            reached=dict.fromkeys(
+                self.cloud.reached, frozenset(clouds.ROOTS.values())
+            ),
+        )
+
+        self.assert_found((Kind.TOO_MUCH, Remedy.OPERATOR, '', GB))
+
+    def test_a_pool_allocated_twice(self) -> None:
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.POOL.rp_uuid, GB, 20
+        )
+
+        self.assert_found((Kind.TOO_MUCH, Remedy.OPERATOR, 'POOL_rack1', GB))
+
+    def test_more_and_less_than_requested(self) -> None:
+        for amount, kind, wrong in (
+            (6, Kind.TOO_MUCH, 2),
+            (1, Kind.NOT_ALLOCATED, 3),
+        ):
+            self.allocate('node1', 'L3_0', amount)
+            self.assert_found((kind, Remedy.OPERATOR, 'L3_0', WAYS))
+            [one] = compare.compare(self.cloud)
+            self.assertEqual(wrong, one.amount)
+            self.assertIn(f'shelve --offload --wait {SERVER}', one.text)
+            self.assertEqual('node1', one.host)
+
+    def test_less_than_requested_while_nova_is_at_work(self) -> None:
+        self.allocate('node1', 'L3_0', 1)
+        self.add_server(task_state='resize_prep')
+
+        self.assert_found((Kind.NOT_ALLOCATED, Remedy.WAIT, 'L3_0', WAYS))
+
+    def test_nothing_of_what_is_requested(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+
+        self.assert_found((Kind.NOT_ALLOCATED, Remedy.OPERATOR, '', WAYS))
+        [one] = compare.compare(self.cloud)
+        self.assertEqual(('node1', 4), (one.host, one.amount))
+
+    def test_what_a_migration_has_is_named(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+        self.add_move('error')
+        self.cloud = clouds.allocate_all(self.cloud, uuids.move)
+
+        [one, *_] = [
+            one
+            for one in compare.compare(self.cloud)
+            if one.kind is Kind.NOT_ALLOCATED
+        ]
+        self.assertIn(f'migration {uuids.move}', one.text)
+
+    def test_as_much_in_each_of_two_caches(self) -> None:
+        self.allocate('node1', 'L3_1')
+        self.assert_found()
+
+        self.allocate('node1', 'L3_1', 3)
+        self.assert_found((Kind.TOO_MUCH, Remedy.OPERATOR, '', WAYS))
+
+    def test_what_others_provide_counts(self) -> None:
+        """The answer for one consumer has all that it has."""
+        self.allocate('node1', 'L3_0', 0)
+        self.cloud = dataclasses.replace(
+            self.cloud,
+            fresh={
+                SERVER: clouds.make_fresh(
+                    SERVER,
+                    resources={
+                        clouds.ROOTS['node1']: {WAYS: 2},
+                        uuids.sharing: {WAYS: 2},
+                        clouds.POOL.rp_uuid: {GB: 10},
+                        clouds.ROOTS['node2']: {'VCPU': 2},
+                    },
+                )
+            },
+        )
+
+        self.assert_found()
+
+    def test_classes_of_nova_are_passed_over(self) -> None:
+        self.cloud = clouds.allocate(
+            self.cloud, SERVER, clouds.POOL.rp_uuid, 'DISK_GB', 10
+        )
+
+        self.assert_found()
+
+    def test_a_class_that_is_not_of_this_package(self) -> None:
+        server = self.cloud.servers[SERVER]
+        specs = {**server.extra_specs, 'resources:CUSTOM_OTHER': '1'}
+        self.add_server(extra_specs=specs)
+
+        self.assert_found()
