@@ -147,6 +147,33 @@ def confirm_allocations(
     return retry.call(confirm)
 
 
+def take_away(
+    client: placement_client.Client,
+    held: responses.Allocations,
+    places: Container[tuple[str, str]],
+) -> None:
+    """Delete some of what a consumer holds, unless that has changed.
+
+    It is one write with the generation of the reading, and is not repeated.
+
+    :param held: as it was read
+    :param places: (rp_uuid, resource class) of what is deleted
+    :raises ConcurrentUpdate: its allocations have changed since
+    :raises AllocationRejected: the rest does not fit where it is
+    :raises PlacementUnavailable: placement does not answer
+    """
+    resources = {
+        rp_uuid: {
+            name: amount
+            for name, amount in given.items()
+            if (rp_uuid, name) not in places
+        }
+        for rp_uuid, given in held.resources.items()
+    }
+    left = {rp_uuid: given for rp_uuid, given in resources.items() if given}
+    client.put_allocations(dataclasses.replace(held, resources=left))
+
+
 def _find_amounts(
     held: responses.Allocations,
     from_rp_uuid: str,

@@ -49,10 +49,10 @@ def list_hosts(
     """
     wanted = frozenset(classes)
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
-    roots = {rp_uuid: _find_root(rp_uuid, listed) for rp_uuid in listed}
+    roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
     found = _read_summaries(client, roots, [*COMMON, *sorted(wanted)])
     missing = [listed[rp_uuid] for rp_uuid in listed if rp_uuid not in found]
-    for one in _map(lambda each: _read(client, each), missing):
+    for one in run_all(lambda each: _read(client, each), missing):
         if one is not None:
             found[one.rp_uuid] = one
     named = [
@@ -85,7 +85,7 @@ def list_pools(
     :raises PlacementError: placement cannot be read
     """
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
-    roots = {rp_uuid: _find_root(rp_uuid, listed) for rp_uuid in listed}
+    roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
     sharing = retry.call(
         client.list_providers, required=provider_obj.SHARING_TRAIT
     )
@@ -94,7 +94,7 @@ def list_pools(
         read = _read(client, one)
         if read is None:
             continue
-        reaching = _find_reaching(client, one.rp_uuid, roots)
+        reaching = find_reaching(client, one.rp_uuid, roots)
         hosts = {listed[root].name for root in reaching - {one.rp_uuid}}
         pools.append((read, tuple(sorted(hosts, key=host_tree.sort_name))))
     return tuple(pools)
@@ -113,7 +113,7 @@ def get_host(client: placement_client.Client, name: str) -> host_tree.HostTree:
     tree = [
         read
         for root in roots[:1]
-        for read in _map(
+        for read in run_all(
             lambda each: _read(client, each, has_holders=True),
             retry.call(client.list_providers, in_tree=root.rp_uuid),
         )
@@ -147,7 +147,7 @@ def add_inventories(
     found = dict(
         zip(
             (one.rp_uuid for one in wanted),
-            _map(lambda one: _add_inventories(client, one), wanted),
+            run_all(lambda one: _add_inventories(client, one), wanted),
             strict=True,
         )
     )
@@ -178,11 +178,12 @@ def list_holders(
         except exception.NotFound:
             return None
 
-    found = zip(rp_uuids, _map(read, [*rp_uuids]), strict=True)
+    found = zip(rp_uuids, run_all(read, [*rp_uuids]), strict=True)
     return {rp_uuid: one for rp_uuid, one in found if one is not None}
 
 
-def _find_root(rp_uuid: str, listed: _Listed) -> str:
+def find_root(rp_uuid: str, listed: _Listed) -> str:
+    """Return the root of a provider, which may be itself."""
     while (parent := listed[rp_uuid].parent_uuid) in listed:
         assert parent is not None
         rp_uuid = parent
@@ -202,12 +203,12 @@ def _read_shared(
     for pool in pools:
         read = _read(client, pool)
         if read is not None:
-            for root in _find_reaching(client, pool.rp_uuid, roots):
+            for root in find_reaching(client, pool.rp_uuid, roots):
                 found[root] = (*found.get(root, ()), read)
     return found
 
 
-def _find_reaching(
+def find_reaching(
     client: placement_client.Client,
     rp_uuid: str,
     roots: Mapping[str, str],
@@ -299,7 +300,8 @@ def _add_inventories(
     )
 
 
-def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+def run_all(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """Call a function with each item, some at the same time."""
     if len(items) < 2:
         return [function(one) for one in items]
     with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:

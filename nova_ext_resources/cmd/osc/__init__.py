@@ -2,6 +2,8 @@
 
 """Commands of the OpenStackClient: ``openstack extended ...``.
 
+* ``audit``: ``extended resource audit``
+* ``audit_reading``: what the audit compares
 * ``calendar``: ``extended reservation calendar``
 * ``capacity``: ``extended reservation capacity``
 * ``capacity_change``: ``extended reservation capacity change create, list,

@@ -2,7 +2,7 @@
 
 """What the Compute API says of servers to the user of the client."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 import re
 from typing import Any
 import urllib.parse
@@ -10,6 +10,7 @@ import urllib.parse
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation.site import compute as compute_mod
 
@@ -38,6 +39,27 @@ _SERVER_MICROVERSION = '2.98'
 _EVENTS_MICROVERSION = '2.84'
 
 _FORBIDDEN = 403
+
+#: In the order in which a migration passes them: one that goes on while they
+#: are asked for, one after the other, is found all the same. ``done`` is an
+#: evacuation whose former host has not started again.
+_LIFE = (
+    'accepted',
+    'queued',
+    'pre-migrating',
+    'preparing',
+    'migrating',
+    'running',
+    'running (post-copy)',
+    'post-migrating',
+    'finished',
+    'confirming',
+    'reverting',
+    'done',
+)
+
+#: Shows hosts of cells that do not answer.
+_CELLS_MICROVERSION = '2.69'
 
 
 class Nova(compute_mod.Compute):
@@ -192,6 +214,63 @@ class Nova(compute_mod.Compute):
                     found[str(one['uuid'])] = str(one['instance_uuid'])
         return found
 
+    def list_nodes(self) -> dict[str, str]:
+        """Return name -> uuid of the hypervisors, those that are down, too.
+
+        :raises ComputeUnavailable: as above
+        """
+        return {
+            str(one['hypervisor_hostname']): str(one['id'])
+            for one in self._page(
+                'list hypervisors',
+                '/os-hypervisors',
+                'hypervisors',
+                'id',
+                limit='1000',
+            )
+        }
+
+    def is_partial(self) -> bool:
+        """Return whether a cell does not answer, of which nothing is shown.
+
+        :raises ComputeUnavailable: as above
+        """
+        action = 'list services'
+        response = self._send(
+            action,
+            'GET',
+            '/os-services?binary=nova-compute',
+            microversion=_CELLS_MICROVERSION,
+        )
+        return self._understand(
+            action,
+            lambda one: any(
+                each['status'] == 'UNKNOWN' for each in one.json()['services']
+            ),
+            response,
+        )
+
+    def list_open_migrations(self) -> Iterator[cloud_mod.Move]:
+        """Return all with which Nova may go on.
+
+        :raises ComputeUnavailable: as above
+        """
+        for status in _LIFE:
+            yield from self.list_migrations(status=status)
+
+    def list_migrations(self, **query: str) -> Iterator[cloud_mod.Move]:
+        """Return migrations of any status, the newest first.
+
+        But not those of deleted servers.
+
+        :raises ComputeUnavailable: as above
+        """
+        action = 'list migrations'
+        for one in self._page(
+            action, '/os-migrations', 'migrations', 'uuid', **query
+        ):
+            yield self._understand(action, _parse_move, one)
+
     def _page(
         self, action: str, path: str, noun: str, key: str, **query: str
     ) -> Iterator[dict[str, Any]]:
@@ -208,3 +287,13 @@ class Nova(compute_mod.Compute):
                 return
             yield from page
             last = str(page[-1][key])
+
+
+def _parse_move(body: Mapping[str, Any]) -> cloud_mod.Move:
+    return cloud_mod.Move(
+        uuid=body['uuid'],
+        server_uuid=body['instance_uuid'],
+        status=body['status'],
+        kind=body['migration_type'] or '',
+        source=body['source_node'] or '',
+    )

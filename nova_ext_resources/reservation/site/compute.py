@@ -160,18 +160,21 @@ class Compute:
             self._is_old = True
         return self._send(action, 'GET', url)
 
-    def list_servers(self, project: str) -> list[nova_server.NovaServer]:
-        """Return the servers of a project, without their scheduler hints.
+    def list_servers(
+        self, project: str | None = None
+    ) -> list[nova_server.NovaServer]:
+        """Return servers, without their scheduler hints.
 
         Nova does not search for metadata.
 
+        :param project: that has them; None for all projects
         :raises ComputeUnavailable: there is no sensible answer
         """
-        action = f'list servers of project {project}'
-        query = (
-            '/servers/detail?all_tenants=1&limit='
-            f'{_PAGE}&project_id={urllib.parse.quote(project, safe="")}'
-        )
+        action, query = 'list servers of all projects', ''
+        if project is not None:
+            action = f'list servers of project {project}'
+            query = f'&project_id={urllib.parse.quote(project, safe="")}'
+        query = f'/servers/detail?all_tenants=1&limit={_PAGE}{query}'
         found: list[nova_server.NovaServer] = []
         marker = ''
         while page := self._ask(action, f'{query}{marker}', 'servers'):

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reads all that the audit compares, and what seems wrong a second time.
+
+Placement first, and Nova then, both times: Nova has a server before placement
+allocates anything to it, and a migration before it holds anything.
+"""
+
+from collections.abc import Collection, Iterable
+import dataclasses
+
+from osc_lib import exceptions
+
+from nova_ext_resources.cmd.osc import nova as nova_mod
+from nova_ext_resources import exception
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.inspection.audit import providers
+from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import overview
+from nova_ext_resources.placement import retry
+from nova_ext_resources.reservation import nova_server
+
+
+class Reader:
+    """Reads with the credentials of the user of the client."""
+
+    def __init__(
+        self, placement: placement_client.Client, nova: nova_mod.Nova
+    ) -> None:
+        self._placement = placement
+        self._nova = nova
+
+    def read(self) -> cloud_mod.Cloud:
+        """Return the whole cloud.
+
+        :raises CommandError: Nova shows none of the hosts of placement
+        :raises ComputeUnavailable: Nova does not answer, or not all of it
+        :raises PlacementError: placement cannot be read
+        """
+        listed = self._list_providers()
+        owned = self._read_owned(listed, self._find_owned(listed))
+        cloud = cloud_mod.Cloud(
+            listed=listed,
+            owned=owned,
+            reached=self._find_reached(listed, owned),
+            nodes={},
+            servers={},
+        )
+        cloud = dataclasses.replace(
+            cloud,
+            servers={one.uuid: one for one in self._nova.list_servers()},
+            moves={one.uuid: one for one in self._nova.list_open_migrations()},
+        )
+        cloud = self._add_unknown(self._add_nodes(cloud), skips_holds=True)
+        _check(cloud)
+        return cloud
+
+    def read_again(
+        self, cloud: cloud_mod.Cloud, found: Iterable[finding.Finding]
+    ) -> cloud_mod.Cloud:
+        """Return the cloud with all anew that seems to be wrong.
+
+        :raises ComputeUnavailable: Nova does not answer, or not all of it
+        :raises PlacementError: placement cannot be read
+        """
+        found = tuple(found)
+        listed = self._list_providers()
+        suspects = {one.rp_uuid for one in found} & cloud.owned.keys()
+        owned = {
+            **{k: v for k, v in cloud.owned.items() if k not in suspects},
+            **self._read_owned(listed, suspects & listed.keys()),
+        }
+        consumers = sorted({one.consumer for one in found} - {''})
+        fresh = overview.run_all(
+            lambda one: retry.call(self._placement.get_allocations, one),
+            consumers,
+        )
+        cloud = dataclasses.replace(
+            cloud,
+            listed=listed,
+            owned=owned,
+            reached=self._find_reached(listed, owned),
+            fresh=dict(zip(consumers, fresh, strict=True)),
+        )
+        return self._ask_again(cloud, {one.server for one in found} - {''})
+
+    def _ask_again(
+        self, cloud: cloud_mod.Cloud, servers: set[str]
+    ) -> cloud_mod.Cloud:
+        """Ask Nova for some servers, and for what is still unknown."""
+        moves = overview.run_all(
+            lambda one: [*self._nova.list_migrations(instance_uuid=one)],
+            sorted(servers),
+        )
+        cloud = dataclasses.replace(
+            cloud,
+            servers={
+                k: v for k, v in cloud.servers.items() if k not in servers
+            },
+            absent=frozenset(),
+            moves={
+                **{
+                    k: v
+                    for k, v in cloud.moves.items()
+                    if v.server_uuid not in servers
+                },
+                **{one.uuid: one for each in moves for one in each},
+            },
+        )
+        cloud = self._add_unknown(cloud, servers)
+        # Last: servers of a cell that was down meanwhile are missing.
+        return self._add_nodes(cloud)
+
+    def _add_nodes(self, cloud: cloud_mod.Cloud) -> cloud_mod.Cloud:
+        return dataclasses.replace(
+            cloud,
+            nodes=self._nova.list_nodes(),
+            is_partial=cloud.is_partial or self._nova.is_partial(),
+        )
+
+    def _list_providers(self) -> dict[str, provider_obj.Provider]:
+        found = retry.call(self._placement.list_providers)
+        return {one.rp_uuid: one for one in found}
+
+    def _find_owned(
+        self, listed: dict[str, provider_obj.Provider]
+    ) -> set[str]:
+        """Return the providers of this package, also those without its trait.
+
+        Never the root of a host, whatever traits it has: that is Nova's.
+        """
+        try:
+            marked = retry.call(
+                self._placement.list_providers,
+                required=provider_obj.OWNER_TRAIT,
+            )
+        except exception.PlacementRefused:
+            # Placement has no such trait.
+            marked = ()
+        made = {
+            one.rp_uuid
+            for one in listed.values()
+            if pool_obj.is_pool(one)
+            or providers.is_made_by_us(
+                one, listed[overview.find_root(one.rp_uuid, listed)]
+            )
+        }
+        return (made | {one.rp_uuid for one in marked}) & listed.keys()
+
+    def _read_owned(
+        self,
+        listed: dict[str, provider_obj.Provider],
+        rp_uuids: Collection[str],
+    ) -> dict[str, cloud_mod.Owned]:
+        """Return providers; those that have gone meanwhile are left out."""
+        found = overview.run_all(
+            self._read_one, [listed[one] for one in sorted(rp_uuids)]
+        )
+        return {one.provider.rp_uuid: one for one in found if one is not None}
+
+    def _read_one(
+        self, listed: provider_obj.Provider
+    ) -> cloud_mod.Owned | None:
+        try:
+            provider = retry.call(self._placement.read_provider, listed)
+            if listed.parent_uuid is None and not pool_obj.is_pool(listed):
+                # What it has may be Nova's.
+                return cloud_mod.Owned(
+                    provider=dataclasses.replace(provider, inventories={})
+                )
+            holders = retry.call(self._placement.list_holders, listed.rp_uuid)
+        except exception.NotFound:
+            return None
+        return cloud_mod.Owned(provider=provider, holders=holders)
+
+    def _find_reached(
+        self,
+        listed: dict[str, provider_obj.Provider],
+        owned: dict[str, cloud_mod.Owned],
+    ) -> dict[str, frozenset[str]]:
+        roots = {one: overview.find_root(one, listed) for one in listed}
+        return {
+            rp_uuid: frozenset(
+                overview.find_reaching(self._placement, rp_uuid, roots)
+            )
+            for rp_uuid, one in owned.items()
+            if one.is_pool
+        }
+
+    def _add_unknown(
+        self,
+        cloud: cloud_mod.Cloud,
+        servers: Collection[str] = (),
+        *,
+        skips_holds: bool = False,
+    ) -> cloud_mod.Cloud:
+        """Add the servers and migrations that hold something.
+
+        Nova lists no server that is deleted but can be restored.
+
+        :param servers: more of them
+        :param skips_holds: whether to pass over what may hold room for
+            reserved servers, which are many, and no servers
+        """
+        unknown = {
+            one
+            for one in cloud.held.keys()
+            - cloud.servers.keys()
+            - cloud.moves.keys()
+            if not (skips_holds and hold.may_be_hold(one))
+        }
+        moves = {**cloud.moves, **self._find_migrations(unknown - {*servers})}
+        wanted = (unknown - moves.keys()) | {*servers}
+        holding = moves.keys() & cloud.held.keys()
+        wanted |= {moves[one].server_uuid for one in holding}
+        known, absent = self._find_servers(wanted - cloud.servers.keys())
+        return dataclasses.replace(
+            cloud,
+            servers={**cloud.servers, **known},
+            absent=absent,
+            moves=moves,
+        )
+
+    def _find_migrations(self, wanted: set[str]) -> dict[str, cloud_mod.Move]:
+        """Return those of some uuids, of any status.
+
+        All are listed at once: one that goes on while statuses are asked for
+        one after the other could be missed.
+        """
+        found: dict[str, cloud_mod.Move] = {}
+        if wanted:
+            for one in self._nova.list_migrations():
+                if one.uuid in wanted:
+                    found[one.uuid] = one
+                if wanted <= found.keys():
+                    break
+        return found
+
+    def _find_servers(
+        self, uuids: set[str]
+    ) -> tuple[dict[str, nova_server.NovaServer], frozenset[str]]:
+        """Return those that Nova has, and the uuids of others."""
+        wanted = sorted(uuids)
+        found = zip(
+            wanted,
+            overview.run_all(self._nova.find_server, wanted),
+            strict=True,
+        )
+        known = {uuid: one for uuid, one in found if one is not None}
+        return known, frozenset(uuids - known.keys())
+
+
+def _check(cloud: cloud_mod.Cloud) -> None:
+    """Make sure that both services are of the same cloud.
+
+    :raises CommandError: Nova shows none of the hosts of placement
+    """
+    roots = {cloud.find_root(one) for one in cloud.owned}
+    hosts = {one for one in roots if one not in cloud.owned}
+    if hosts and not hosts & cloud.roots:
+        raise exceptions.CommandError(
+            f'Nova shows none of the {len(hosts)} hosts of which placement '
+            'has extended resources, so that nothing was compared. Check the '
+            'region and the endpoints that the client uses, and whether this '
+            'user may list hypervisors.'
+        )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A cloud of three hosts and two pools, and the command that audits it."""
+
+from collections.abc import Mapping
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import fixtures
+from keystoneauth1 import adapter
+from keystoneauth1 import noauth
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
+from tests.functional.virt import pools
+from tests.unit.cmd.osc import shells
+
+RACK1 = pools.POOL
+RACK2 = dataclasses.replace(pools.POOL, name='rack2')
+
+#: Units of either pool.
+TOTAL = 100
+
+_COMMAND = 'nova_ext_resources.cmd.osc.cloud.CloudCommand.make_adapter'
+
+
+class AuditTestCase(pools.PoolTestCase):
+    """host1 and host2 reach rack1, and host3 reaches rack2."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(cores=-1, instances=-1, ram=-1, group='quota')
+        self.set_pool(total=TOTAL)
+        self.publish_all()
+        self.client = placement_client.Client(self._make_placement())
+        adapters = {
+            'placement': self._make_placement(),
+            'compute': self._make_nova(),
+        }
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                _COMMAND, lambda _command, service: adapters[service]
+            )
+        )
+        for name, value in (('AUTH_TYPE', 'none'), ('ENDPOINT', 'http://no')):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+
+    def find_pools_file(self, host: str) -> pathlib.Path:
+        path = super().find_pools_file(host)
+        if host == 'host3':
+            path = self.folder / 'other.yaml'
+            text = pools.POOLS.format(path=self.path)
+            path.write_text(text.replace('name: rack1', 'name: rack2'))
+        return path
+
+    def _make_placement(self) -> adapter.Adapter:
+        endpoint = self.placement.fixture.endpoint
+        auth = token_endpoint.Token(endpoint, 'admin')
+        return adapter.Adapter(
+            session.Session(auth=auth, timeout=30), service_type='placement'
+        )
+
+    def _make_nova(self) -> adapter.Adapter:
+        return adapter.Adapter(
+            session.Session(
+                auth=noauth.NoAuth(endpoint=self.admin_api.base_url),
+                timeout=30,
+                additional_headers={
+                    'X-Auth-User': 'admin',
+                    'X-User-Id': 'admin',
+                    'X-Auth-Project-Id': self.admin_api.project_id,
+                    'X-Roles': 'admin,member,reader',
+                },
+            ),
+            service_type='compute',
+        )
+
+    # -- what a test does --------------------------------------------------
+
+    def audit(self, *arguments: str) -> tuple[int, list[Any]]:
+        """Return the exit status and the rows of the command."""
+        status, output, errors = shells.run(
+            ['extended', 'resource', 'audit', '-f', 'json', *arguments]
+        )
+        self.assertNotIn('Traceback', errors)
+        self.assertTrue(output, errors)
+        return status, json.loads(output)
+
+    def find_node(self, host: str) -> str:
+        return str(self.get_host(host).node.uuid)
+
+    def find_provider(self, host: str, key: str) -> str:
+        return provider_obj.make_rp_uuid(self.find_node(host), key)
+
+    def find_seats(self, host: str) -> str:
+        """Return the provider of a host that has its seats."""
+        [rp_uuid] = [
+            rp_uuid
+            for rp_uuid, name in self.get_host(host).view.tracked
+            if name == pools.SEAT
+        ]
+        return str(rp_uuid)
+
+    def allocate(
+        self, consumer: str, resources: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Set what a consumer has of some providers; what is 0 is deleted."""
+        held = self.client.get_allocations(consumer)
+        merged = {
+            rp_uuid: {
+                **held.resources.get(rp_uuid, {}),
+                **resources.get(rp_uuid, {}),
+            }
+            for rp_uuid in {**held.resources, **resources}
+        }
+        left = {
+            rp_uuid: {k: v for k, v in given.items() if v}
+            for rp_uuid, given in merged.items()
+        }
+        self.client.put_allocations(
+            responses.Allocations(
+                consumer_uuid=consumer,
+                resources={k: v for k, v in left.items() if v},
+                project_id=held.project_id or 'project',
+                user_id=held.user_id or 'user',
+                generation=held.generation,
+            )
+        )
+
+    def read_placement(self, *, has_generations: bool = True) -> Any:
+        """Return all that placement has, as it shows it."""
+        found = {}
+        for one in self._get_all_providers():
+            path = f'/resource_providers/{one["uuid"]}'
+            found[one['uuid']] = [
+                one,
+                *(
+                    self.placement.get(f'{path}/{noun}', version='1.39').body
+                    for noun in (
+                        'inventories',
+                        'traits',
+                        'aggregates',
+                        'allocations',
+                        'usages',
+                    )
+                ),
+            ]
+        return found if has_generations else _without_generations(found)
+
+
+def _without_generations(found: Any) -> Any:
+    """Return what placement has but for its locks."""
+    if isinstance(found, dict):
+        return {
+            key: _without_generations(value)
+            for key, value in found.items()
+            if not key.endswith('generation')
+        }
+    if isinstance(found, list):
+        return sorted(map(_without_generations, found), key=json.dumps)
+    return found
