@@ -3,7 +3,9 @@
 """Commands of the OpenStackClient: ``openstack extended ...``.
 
 * ``audit``: ``extended resource audit``
+* ``audit_journal``: what the audit changes, before and after
 * ``audit_reading``: what the audit compares
+* ``audit_repair``: deletes the leftovers that the audit has found
 * ``calendar``: ``extended reservation calendar``
 * ``capacity``: ``extended reservation capacity``
 * ``capacity_change``: ``extended reservation capacity change create, list,

@@ -9,7 +9,9 @@ from typing import Any
 from osc_lib.command import command
 from osc_lib import exceptions
 
+from nova_ext_resources.cmd.osc import audit_journal
 from nova_ext_resources.cmd.osc import audit_reading
+from nova_ext_resources.cmd.osc import audit_repair
 from nova_ext_resources.cmd.osc import cloud as cloud_command
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
@@ -34,8 +36,9 @@ _FAILED = 2
 class Audit(cloud_command.CloudCommand, command.Lister):
     """Find what placement has allocated wrongly, in the whole cloud.
 
-    Exit status: 0, nothing is wrong; 1, something is; 2, the cloud could not
-    be read.
+    Nothing is changed without --repair. Exit status: 0, nothing is wrong, or
+    all of it is repaired; 1, something is; 2, the cloud could not be read, or
+    the journal not be written.
     """
 
     status = 0
@@ -46,6 +49,19 @@ class Audit(cloud_command.CloudCommand, command.Lister):
             '--in-progress',
             action='store_true',
             help='also what Nova may be at work on, which is not wrong yet',
+        )
+        parser.add_argument(
+            '--repair',
+            action='store_true',
+            help='delete leftovers: what is allocated to consumers of which '
+            'Nova knows nothing, to migrations that have ended, and to '
+            'servers that are on another host. Needs --journal',
+        )
+        parser.add_argument(
+            '--journal',
+            metavar='<file>',
+            help='with --repair: add a line of JSON to this file before and '
+            'after each change',
         )
         return parser
 
@@ -60,10 +76,19 @@ class Audit(cloud_command.CloudCommand, command.Lister):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        if parsed_args.repair and not parsed_args.journal:
+            raise exceptions.CommandError(
+                '--repair needs --journal <file>, in which each change is '
+                'noted so that it can be undone'
+            )
         with cloud_command.asking():
             cloud, found = self._find()
+        if parsed_args.repair:
+            with audit_journal.Journal(parsed_args.journal) as journal:
+                repair = audit_repair.Repair(self.placement, journal)
+                found = repair.run(found, cloud.fresh)
         wrong = [one for one in found if one.remedy is not finding.Remedy.WAIT]
-        if wrong:
+        if any(one.remedy is not finding.Remedy.DONE for one in wrong):
             self.status = _FOUND
         if not parsed_args.in_progress:
             self._note_waiting(len(found) - len(wrong))

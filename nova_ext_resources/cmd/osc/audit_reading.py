@@ -37,8 +37,9 @@ class Reader:
     def read(self) -> cloud_mod.Cloud:
         """Return the whole cloud.
 
-        :raises CommandError: Nova shows none of the hosts of placement
-        :raises ComputeUnavailable: Nova does not answer, or not all of it
+        :raises CommandError: Nova shows none of the hosts of placement, or
+            does not reach a cell
+        :raises ComputeUnavailable: Nova does not answer
         :raises PlacementError: placement cannot be read
         """
         listed = self._list_providers()
@@ -64,7 +65,8 @@ class Reader:
     ) -> cloud_mod.Cloud:
         """Return the cloud with all anew that seems to be wrong.
 
-        :raises ComputeUnavailable: Nova does not answer, or not all of it
+        :raises CommandError: Nova does not reach a cell
+        :raises ComputeUnavailable: Nova does not answer
         :raises PlacementError: placement cannot be read
         """
         found = tuple(found)
@@ -112,15 +114,22 @@ class Reader:
             },
         )
         cloud = self._add_unknown(cloud, servers)
-        # Last: servers of a cell that was down meanwhile are missing.
         return self._add_nodes(cloud)
 
     def _add_nodes(self, cloud: cloud_mod.Cloud) -> cloud_mod.Cloud:
-        return dataclasses.replace(
-            cloud,
-            nodes=self._nova.list_nodes(),
-            is_partial=cloud.is_partial or self._nova.is_partial(),
-        )
+        """Add the hypervisors, after all else that is read of Nova.
+
+        :raises CommandError: a cell does not answer
+        """
+        nodes = self._nova.list_nodes()
+        if self._nova.is_partial():
+            raise exceptions.CommandError(
+                'Nova does not show servers of a cell that does not answer '
+                '("openstack compute service list" shows its hosts as '
+                'UNKNOWN), so that nothing was compared. Audit again when '
+                'the cell answers.'
+            )
+        return dataclasses.replace(cloud, nodes=nodes)
 
     def _list_providers(self) -> dict[str, provider_obj.Provider]:
         found = retry.call(self._placement.list_providers)

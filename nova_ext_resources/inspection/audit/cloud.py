@@ -74,7 +74,6 @@ class Cloud:
     :ivar absent: uuids that are no server's, as Nova was asked for each
     :ivar moves: uuid -> migration
     :ivar fresh: consumer -> all that it holds, where that was read for itself
-    :ivar is_partial: whether Nova does not reach all its cells
     """
 
     listed: Mapping[str, provider_obj.Provider]
@@ -87,7 +86,6 @@ class Cloud:
     fresh: Mapping[str, responses.Allocations] = dataclasses.field(
         default_factory=dict
     )
-    is_partial: bool = False
 
     @functools.cached_property
     def held(self) -> Mapping[str, Held]:
@@ -179,7 +177,5 @@ class Cloud:
         With an evacuation, when nova-compute of the former host starts again.
         """
         if move.status == _EVACUATED:
-            return move.kind == EVACUATION and (
-                move.source in self.nodes or self.is_partial
-            )
+            return move.kind == EVACUATION and move.source in self.nodes
         return move.status not in ENDED

@@ -50,11 +50,13 @@ class Remedy(enum.StrEnum):
     ``REPAIR``: the allocation is a leftover, and can be taken away.
     ``OPERATOR``: nothing can be taken away without doubt.
     ``WAIT``: Nova is at work on it.
+    ``DONE``: it was taken away.
     """
 
     REPAIR = 'repair'
     OPERATOR = 'operator'
     WAIT = 'wait'
+    DONE = 'done'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:
     """Return what to do about what it holds; None: it holds it rightly."""
     server = cloud.servers.get(move.server_uuid)
     if server is None:
-        if move.server_uuid in cloud.absent and not cloud.is_partial:
+        if move.server_uuid in cloud.absent:
             return finding.REPAIR
         return finding.wait('Nova does not show the server of the migration')
     if cloud.is_open(move):

@@ -54,10 +54,7 @@ def _list_homeless(
             finding.ask(f'it belongs to no host; {delete}'),
         )
         return
-    if cloud.is_partial:
-        verdict = finding.wait('Nova does not reach all its cells')
-    else:
-        verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
+    verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
     yield finding.make(cloud, Kind.HOST_GONE, rp_uuid, verdict)
 
 

@@ -54,8 +54,6 @@ def _judge_elsewhere(
     task = finding.find_task(cloud, server)
     if task is not None:
         return task
-    if cloud.is_partial:
-        return finding.wait('Nova does not reach all its cells')
     if server.status == finding.ERROR:
         return finding.ask(
             'the server is in ERROR and may need it: mend or delete the '

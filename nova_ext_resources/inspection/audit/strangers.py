@@ -50,8 +50,6 @@ def _judge(
             f'other software has it, as a consumer of type {kind}: ask its '
             'operator'
         )
-    if cloud.is_partial:
-        return finding.wait('Nova does not reach all its cells')
     if consumer not in cloud.absent:
         return finding.wait('Nova may be creating it')
     return finding.REPAIR

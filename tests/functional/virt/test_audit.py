@@ -2,7 +2,12 @@
 
 """The audit of a cloud in which nothing is wrong, and of its races."""
 
+from collections.abc import Callable
+import json
+import pkgutil
 from typing import Any
+
+import fixtures
 
 from nova_ext_resources.objects import hold
 from nova_ext_resources.placement import responses
@@ -10,6 +15,11 @@ from tests.functional.virt import audits
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import pools
+
+_OSC = 'nova_ext_resources.cmd.osc'
+_NOVA = f'{_OSC}.nova.Nova'
+_READING = f'{_OSC}.audit_reading.Reader'
+_REPAIR = f'{_OSC}.audit_repair.Repair'
 
 
 class HealthyCloudTest(audits.AuditTestCase):
@@ -60,5 +70,93 @@ class HealthyCloudTest(audits.AuditTestCase):
 
         self.assertEqual((0, []), self.audit())
         self.assertEqual((0, []), self.audit('--in-progress'))
+        journal = self.folder / 'journal'
+        self.assertEqual(
+            (0, []), self.audit('--repair', '--journal', str(journal))
+        )
+        self.assertEqual('', journal.read_text())
 
         self.assertEqual(before, self.read_placement())
+
+
+class RacesTest(audits.AuditTestCase):
+    """Nova goes on while the command reads, and before it repairs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flavor = self.make_pool_flavor(2)
+        self.server = self.boot(self.flavor, host='host1')
+        self.uuid = self.server['id']
+        self.stale = self.find_seats('host2')
+        self.journal = self.folder / 'journal'
+
+    def repair(self) -> tuple[int, list[Any]]:
+        return self.audit('--repair', '--journal', str(self.journal))
+
+    def before(self, place: str, act: Callable[[], Any]) -> None:
+        """Have something happen before a method is called, once."""
+        name, _dot, method = place.rpartition('.')
+        owner = pkgutil.resolve_name(name)
+        original = getattr(owner, method)
+        pending = [act]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            while pending:
+                pending.pop()()
+            return original(*args, **kwargs)
+
+        self.useFixture(fixtures.MonkeyPatch(place, call))
+
+    def test_servers_come_and_go_while_nova_is_asked(self) -> None:
+        leaving = self.boot(self.flavor, host='host2')
+
+        def act() -> None:
+            self._delete_server(leaving)
+            self.boot(self.flavor, host='host3')
+            self.server = self.migrate_live(self.server, 'host2')
+
+        self.before(f'{_NOVA}.list_servers', act)
+
+        self.assertEqual((0, []), self.repair())
+        self.assertEqual((0, []), self.audit('--in-progress'))
+
+    def test_a_server_moves_to_where_it_has_a_stale_part(self) -> None:
+        """It needs that part as soon as it is there."""
+        self.allocate(self.uuid, {self.stale: {pools.SEAT: 1}})
+
+        def act() -> None:
+            self.allocate(self.uuid, {self.stale: {pools.SEAT: 0}})
+            self.migrate_live(self.server, 'host2')
+
+        self.before(f'{_READING}.read_again', act)
+
+        self.assertEqual((0, []), self.repair())
+        self.assertEqual(
+            {pools.SEAT: 1},
+            self.client.get_allocations(self.uuid).resources[self.stale],
+        )
+
+    def test_what_has_changed_since_is_left(self) -> None:
+        self.allocate(self.uuid, {self.stale: {pools.SEAT: 1}})
+        self.before(
+            f'{_REPAIR}.run',
+            lambda: self.allocate(self.uuid, {self.stale: {pools.SEAT: 2}}),
+        )
+
+        status, [row] = self.repair()
+
+        self.assertEqual(1, status)
+        self.assertIn('have changed meanwhile', row['What To Do'])
+        self.assertEqual(
+            {pools.SEAT: 2},
+            self.client.get_allocations(self.uuid).resources[self.stale],
+        )
+        states = [
+            json.loads(one)['state']
+            for one in self.journal.read_text().splitlines()
+        ]
+        self.assertEqual(['begun', 'failed'], states)
+
+        status, [row] = self.repair()
+        self.assertEqual((0, 'deleted'), (status, row['What To Do']))
+        self.assertEqual((0, []), self.repair())

@@ -130,6 +130,64 @@ class NovaTest(base.TestCase):
 
         self.assertEqual(['b'], self.nova.list_moves(uuids.server))
 
+    def test_hypervisors_of_all_pages(self) -> None:
+        page = [{'id': uuids.node, 'hypervisor_hostname': 'node1'}]
+        self.mock.get(
+            f'{URL}/os-hypervisors',
+            [{'json': {'hypervisors': one}} for one in (page, [])],
+        )
+
+        self.assertEqual({'node1': uuids.node}, self.nova.list_nodes())
+
+    def test_a_cell_that_does_not_answer(self) -> None:
+        for status, is_partial in (('enabled', False), ('UNKNOWN', True)):
+            self.mock.get(
+                f'{URL}/os-services',
+                json={
+                    'services': [{'status': 'disabled'}, {'status': status}]
+                },
+            )
+            self.assertEqual(is_partial, self.nova.is_partial())
+        headers = self.mock.request_history[-1].headers
+        self.assertEqual('compute 2.69', headers['OpenStack-API-Version'])
+
+    def test_open_migrations_are_asked_for_in_the_order_of_life(self) -> None:
+        """One that goes on meanwhile is found at a later status."""
+        move = {
+            'uuid': uuids.move,
+            'instance_uuid': uuids.server,
+            'status': 'finished',
+            'migration_type': 'resize',
+            'source_node': None,
+        }
+        self.mock.get(f'{URL}/os-migrations', json={'migrations': []})
+        self.mock.get(
+            f'{URL}/os-migrations?status=finished',
+            [{'json': {'migrations': one}} for one in ([move], [])],
+        )
+
+        [found] = self.nova.list_open_migrations()
+
+        self.assertEqual(
+            (uuids.move, uuids.server, 'finished', 'resize', ''),
+            (
+                found.uuid,
+                found.server_uuid,
+                found.status,
+                found.kind,
+                found.source,
+            ),
+        )
+        asked = [one['status'][0] for one in self.list_queries()]
+        for earlier, later in (
+            ('accepted', 'running'),
+            ('pre-migrating', 'migrating'),
+            ('migrating', 'post-migrating'),
+            ('running', 'finished'),
+            ('finished', 'confirming'),
+        ):
+            self.assertLess(asked.index(earlier), asked.index(later))
+
 
 class AskingTest(base.TestCase):
     def ask(self, status: int) -> None:

@@ -188,3 +188,7 @@ def describe(cloud: cloud_mod.Cloud) -> list[tuple[str, ...]]:
         (one.kind, one.remedy, one.provider, one.resource_class)
         for one in compare.compare(cloud)
     ]
+
+
+def replace(cloud: cloud_mod.Cloud, **fields: Any) -> cloud_mod.Cloud:
+    return dataclasses.replace(cloud, **fields)

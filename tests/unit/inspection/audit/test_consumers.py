@@ -99,9 +99,6 @@ class MovesTest(base.TestCase):
         )
         self.assert_found(Remedy.REPAIR)
 
-        self.cloud = dataclasses.replace(self.cloud, is_partial=True)
-        self.assert_found(Remedy.WAIT)
-
 
 class StrangersTest(base.TestCase):
     def setUp(self) -> None:
@@ -144,14 +141,10 @@ class StrangersTest(base.TestCase):
             self.set_type(kind, uuids.gone)
             self.assert_found(Remedy.REPAIR)
 
-    def test_nova_was_not_asked_or_does_not_know(self) -> None:
-        changes: tuple[dict[str, Any], ...] = (
-            {'absent': frozenset()},
-            {'is_partial': True},
-        )
-        for fields in changes:
-            self.cloud = dataclasses.replace(self.cloud, **fields)
-            self.assert_found(Remedy.WAIT)
+    def test_nova_was_not_asked(self) -> None:
+        self.cloud = dataclasses.replace(self.cloud, absent=frozenset())
+
+        self.assert_found(Remedy.WAIT)
 
     def test_what_holds_room_for_reserved_servers(self) -> None:
         self.set_type(hold.CONSUMER_TYPE, hold.make_consumer('night 1'))

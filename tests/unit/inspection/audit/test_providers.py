@@ -53,12 +53,6 @@ class ProvidersTest(base.TestCase):
             compare.compare(self.cloud)[0].text,
         )
 
-        self.replace(is_partial=True)
-        self.assertEqual(
-            {Remedy.WAIT},
-            {one.remedy for one in compare.compare(self.cloud)},
-        )
-
     def test_a_host_with_another_uuid(self) -> None:
         self.replace(nodes={**clouds.ROOTS, 'node1': uuids.other})
 

@@ -83,12 +83,6 @@ class ServersTest(base.TestCase):
             self.add_move(status, kind='live-migration')
             self.assert_elsewhere(remedy)
 
-    def test_nothing_is_taken_while_cells_are_down(self) -> None:
-        self.allocate('node2', 'L3_1')
-        self.cloud = dataclasses.replace(self.cloud, is_partial=True)
-
-        self.assert_elsewhere(Remedy.WAIT)
-
     def test_the_former_host_of_an_evacuation(self) -> None:
         """It deletes that itself, unless it is gone for good."""
         self.allocate('node2', 'L3_1')

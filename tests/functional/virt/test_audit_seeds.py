@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the audit finds of what was made wrong, and what it repairs."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import json
+import pathlib
+from typing import Any, TypeAlias
+
+import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.tests import fixtures as nova_fixtures
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+from tests.functional.virt import audits
+from tests.functional.virt import moving
+from tests.functional.virt import pools
+from tests.unit.cmd.osc import shells
+
+SEAT, GB = pools.SEAT, pools.CLASS
+RACK1, RACK2 = audits.RACK1.rp_uuid, audits.RACK2.rp_uuid
+
+#: Kind, provider, resource class and amount of a finding.
+_Found: TypeAlias = tuple[str, str, str, int]
+
+
+class SeedsTestCase(audits.AuditTestCase):
+    """Makes one thing wrong after the other in a cloud of a few servers.
+
+    ``self.server`` is on host1, and has 1 seat and 2 GB of rack1.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flavor = self.make_pool_flavor(2)
+        self.server = self.boot(self.flavor, host='host1')
+        self.uuid = self.server['id']
+        self.seats = {one: self.find_seats(one) for one in self.HOSTS}
+        self.journal = self.folder / 'journal'
+        self.healthy = self.read_placement(has_generations=False)
+        self.assertEqual((0, []), self.audit())
+
+    def check(
+        self, name: str, *found: _Found, repaired: tuple[_Found, ...] = ()
+    ) -> None:
+        """Audit what is wrong now: find it, and repair all that can be.
+
+        :param repaired: what can be
+        """
+        with self.subTest(name):
+            before = self.read_placement()
+            status, rows = self.audit()
+            self.assertEqual((1, {*found, *repaired}), (status, _read(rows)))
+            self.assertEqual(len({*found, *repaired}), len(rows))
+            self.assertEqual(before, self.read_placement())
+
+            status, rows = self.repair()
+            self.assertEqual(
+                (int(bool(found)), len(rows)), (status, len(rows))
+            )
+            done = [one for one in rows if one['What To Do'] == 'deleted']
+            self.assertEqual({*repaired}, _read(done))
+
+            if not repaired:
+                self.assertEqual(before, self.read_placement())
+
+    def repair(self) -> tuple[int, list[Any]]:
+        return self.audit('--repair', '--journal', str(self.journal))
+
+    def assert_healthy(self) -> None:
+        """Placement has all that it had, and nothing else."""
+        self.assertEqual(
+            self.healthy, self.read_placement(has_generations=False)
+        )
+        self.assertEqual((0, []), self.audit())
+
+    @contextlib.contextmanager
+    def changed(self, consumer: str, resources: Any) -> Iterator[None]:
+        """Set what a consumer has, and give it back what it had."""
+        before = self.client.get_allocations(consumer)
+        self.allocate(consumer, resources)
+        yield
+        now = self.client.get_allocations(consumer)
+        if not before.resources:
+            self.client.delete_allocations(consumer)
+            return
+        self.client.put_allocations(
+            dataclasses.replace(before, generation=now.generation)
+        )
+
+    def check_repaired(
+        self, name: str, kind: str, consumer: str, resources: Any
+    ) -> None:
+        """Allocate leftovers of our own, and have them taken away."""
+        self.allocate(consumer, resources)
+        self.check(
+            name,
+            repaired=tuple(
+                (kind, self.name(rp_uuid), resource_class, amount)
+                for rp_uuid, given in resources.items()
+                for resource_class, amount in given.items()
+            ),
+        )
+        self.assert_healthy()
+
+    def name(self, rp_uuid: str) -> str:
+        name: str = self.client.get_provider(rp_uuid).name
+        for host in self.HOSTS:
+            name = name.removeprefix(f'{host}_')
+        return name
+
+
+def _read(rows: list[Any]) -> set[_Found]:
+    return {
+        (one['Kind'], one['Provider'], one['Resource Class'], one['Amount'])
+        for one in rows
+    }
+
+
+class LeftoversTest(SeedsTestCase):
+    """Allocations of nobody, of ended migrations, and on the wrong host."""
+
+    def test_consumers_of_nobody(self) -> None:
+        one, kind = uuids.gone, 'no_consumer'
+        seats = {self.seats['host1']: {SEAT: 3}}
+        self.check_repaired('seats of nobody', kind, one, seats)
+        self.check_repaired('a pool of nobody', kind, one, {RACK1: {GB: 7}})
+        several = {**seats, self.seats['host2']: {SEAT: 1}, RACK2: {GB: 1}}
+        self.check_repaired('of several hosts', kind, one, several)
+
+        server = self.boot(self.flavor, host='host2')
+        held = self.client.get_allocations(server['id']).resources
+        self._delete_server(server)
+        self.allocate(server['id'], held)
+        self.check(
+            'a deleted server',
+            repaired=(
+                (kind, self.name(self.seats['host2']), SEAT, 1),
+                (kind, 'POOL_rack1', GB, 2),
+            ),
+        )
+        # What is of Nova's own is left to Nova.
+        left = self.client.get_allocations(server['id'])
+        self.assertEqual([self.find_node('host2')], [*left.resources])
+        self.assertEqual(
+            held[self.find_node('host2')],
+            left.resources[self.find_node('host2')],
+        )
+        self.client.delete_allocations(server['id'])
+        self.assert_healthy()
+        self.check_journal()
+
+    def test_another_host(self) -> None:
+        self.check_repaired(
+            'another host',
+            'server_elsewhere',
+            self.uuid,
+            {self.seats['host2']: {SEAT: 1}},
+        )
+        self.check_repaired(
+            'two other hosts',
+            'server_elsewhere',
+            self.uuid,
+            {self.seats['host2']: {SEAT: 4}, self.seats['host3']: {SEAT: 2}},
+        )
+        self.check_repaired(
+            'another pool', 'pool_not_reached', self.uuid, {RACK2: {GB: 2}}
+        )
+
+    def test_a_server_that_is_offloaded(self) -> None:
+        server = self.boot(self.flavor, host='host2')
+        self._shelve_server(server)
+        for name, kind, resources in (
+            (
+                'offloaded',
+                'server_elsewhere',
+                {self.seats['host2']: {SEAT: 1}},
+            ),
+            ('offloaded, a pool', 'pool_not_reached', {RACK1: {GB: 2}}),
+        ):
+            self.check_repaired(name, kind, server['id'], resources)
+        self._delete_server(server)
+
+    def test_migrations_that_have_ended(self) -> None:
+        self.server = self.confirm(self.migrate(self.server))
+        confirmed = self.find_migration(self.server)
+        self.revert(self.migrate(self.server))
+        reverted = self.find_migration(self.server)
+        self.migrate_live(self.server, 'host1')
+        completed = self.find_migration(self.server)
+        self.healthy = self.read_placement(has_generations=False)
+        for move in (confirmed, reverted, completed):
+            self.check_repaired(
+                move.status,
+                'migration_ended',
+                move.uuid,
+                {self.seats['host2']: {SEAT: 1}, RACK1: {GB: 2}},
+            )
+        for status in ('error', 'failed', 'cancelled'):
+            completed.status = status
+            completed.save()
+            self.check_repaired(
+                status,
+                'migration_ended',
+                completed.uuid,
+                {self.seats['host2']: {SEAT: 1}},
+            )
+        self.check_repaired(
+            'a live migration that has ended',
+            'server_elsewhere',
+            self.uuid,
+            {self.seats['host2']: {SEAT: 1}},
+        )
+
+    def test_an_evacuated_host(self) -> None:
+        server = self.boot(self.flavor, host='host2')
+        self.evacuate(server)
+        self._wait_for_server_parameter(
+            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        # host2 deletes it itself when it comes back.
+        self.assertEqual((0, []), self.audit())
+        status, rows = self.audit('--in-progress')
+        self.assertEqual(0, status)
+        self.assertIn(
+            ('server_elsewhere', self.name(self.seats['host2']), SEAT, 1),
+            _read(rows),
+        )
+        before = self.read_placement()
+        self.assertEqual((0, []), self.repair())
+        self.assertEqual(before, self.read_placement())
+
+        self.bring_back('host2')
+        self.wait_until(
+            lambda: self.find_migration(server).status == 'completed'
+        )
+        # What Nova leaves of a pool that only the former host reaches.
+        self.repair()
+        self.healthy = self.read_placement(has_generations=False)
+        self.check_repaired(
+            'evacuated',
+            'server_elsewhere',
+            server['id'],
+            {self.seats['host2']: {SEAT: 1}},
+        )
+
+    def check_journal(self) -> None:
+        """Each change is there twice, with all that is needed to undo it."""
+        lines = [
+            json.loads(one)
+            for one in pathlib.Path(self.journal).read_text().splitlines()
+        ]
+        states = [one['state'] for one in lines]
+        self.assertEqual(states.count('begun'), states.count('done'))
+        self.assertEqual({'begun', 'done'}, {*states})
+        self.assertEqual(
+            (uuids.gone, self.seats['host1'], SEAT, 3, 0),
+            tuple(
+                lines[0][key]
+                for key in (
+                    *('consumer', 'provider', 'resource_class'),
+                    *('before', 'after'),
+                )
+            ),
+        )
+
+
+class DoubtTest(SeedsTestCase):
+    """What the audit finds, and leaves to the operator."""
+
+    def check_left(self, name: str, resources: Any, *found: _Found) -> None:
+        with self.changed(self.uuid, resources):
+            self.check(name, *found)
+        self.assert_healthy()
+
+    def test_other_amounts_than_the_flavor_requests(self) -> None:
+        own = self.seats['host1']
+        seats = self.name(own)
+        for name, resources, found in (
+            ('none', {own: {SEAT: 0}}, ('not_allocated', '', SEAT, 1)),
+            ('more', {own: {SEAT: 3}}, ('too_much', seats, SEAT, 2)),
+            (
+                'half a pool',
+                {RACK1: {GB: 1}},
+                ('not_allocated', 'POOL_rack1', GB, 1),
+            ),
+            (
+                'a pool twice',
+                {RACK1: {GB: 4}},
+                ('too_much', 'POOL_rack1', GB, 2),
+            ),
+        ):
+            self.check_left(name, resources, found)
+
+    def test_what_a_server_may_need(self) -> None:
+        own, other = self.seats['host1'], self.seats['host2']
+        self.check_left(
+            'all on another host',
+            {own: {SEAT: 0}, other: {SEAT: 1}},
+            ('server_elsewhere', self.name(other), SEAT, 1),
+            ('not_allocated', '', SEAT, 1),
+        )
+        self.migrate_live(self.server, 'host2')
+        self.migrate_live(self.server, 'host1')
+        self.healthy = self.read_placement(has_generations=False)
+        move = self.find_migration(self.server).uuid
+        with self.changed(move, {own: {SEAT: 1}}):
+            with self.changed(self.uuid, {own: {SEAT: 0}}):
+                self.check(
+                    'a migration has it',
+                    ('migration_ended', self.name(own), SEAT, 1),
+                    ('not_allocated', '', SEAT, 1),
+                )
+                _status, rows = self.audit()
+                self.assertIn(move, str(rows))
+        self.assert_healthy()
+
+    def test_nova_is_at_work(self) -> None:
+        """Or was killed at work: nobody knows what it will do."""
+        other = self.seats['host2']
+        row = ('server_elsewhere', self.name(other), SEAT, 1)
+        with self.changed(self.uuid, {other: {SEAT: 1}}):
+            before = self.read_placement()
+            for fields in (
+                {'task_state': 'migrating'},
+                {'vm_state': 'building'},
+                {'vm_state': 'resized'},
+            ):
+                with self.set_state(**fields):
+                    self.assertEqual((0, []), self.repair())
+                    status, rows = self.audit('--in-progress')
+                    self.assertEqual((0, {row}), (status, _read(rows)))
+            with self.set_state(vm_state='error'):
+                self.check('in an error', row)
+            self.assertEqual(before, self.read_placement())
+        self.assert_healthy()
+
+    @contextlib.contextmanager
+    def set_state(self, **fields: str) -> Iterator[None]:
+        instance = moving.find_instance(self.uuid)
+        before = {name: getattr(instance, name) for name in fields}
+        for values in (fields, before):
+            for name, value in values.items():
+                setattr(instance, name, value)
+            instance.save()
+            if values is fields:
+                yield
+
+    def test_a_cell_does_not_answer_in_time(self) -> None:
+        """Its servers are not shown, and are somewhere all the same."""
+        context = nova_context.get_admin_context()
+        cells = objects.CellMappingList.get_all(context)
+        before = self.read_placement()
+        target = nova_context.target_cell
+
+        with (
+            nova_fixtures.DownCellFixture(
+                [one for one in cells if not one.is_cell0()]
+            ),
+            fixtures.MonkeyPatch('nova.context.target_cell', target),
+        ):
+            status, _output, errors = shells.run(
+                [
+                    *('extended', 'resource', 'audit', '--repair'),
+                    *('--journal', str(self.journal)),
+                ]
+            )
+
+        self.assertEqual(2, status)
+        self.assertIn('a cell that does not answer', errors)
+        self.assertEqual(before, self.read_placement())
+
+
+class ProvidersTest(SeedsTestCase):
+    """Providers without a host, and pools that no server gets anything of."""
+
+    def test_all_are_found_and_left(self) -> None:
+        for check in (
+            self.check_oversold,
+            self.check_marks,
+            self.check_pool,
+            self.check_tie,
+            self.check_new_providers,
+        ):
+            check()
+            self.assert_healthy()
+
+    def check_oversold(self) -> None:
+        rp_uuid = self.seats['host1']
+        own = self.client.get_provider(rp_uuid).inventories[SEAT]
+        small = dataclasses.replace(own, reserved=own.total - 1)
+        others = [self.boot(self.flavor, host='host1') for _ in range(2)]
+        self.set(rp_uuid, 'inventories', {SEAT: small})
+        self.check('oversold', ('oversold', self.name(rp_uuid), SEAT, 2))
+        _status, [row] = self.audit()
+        for one in (self.server, *others):
+            self.assertIn(f'{one["name"]} ({one["id"]}) 1', row['What To Do'])
+        self.set(rp_uuid, 'inventories', {SEAT: own})
+        for one in others:
+            self._delete_server(one)
+
+    def check_marks(self) -> None:
+        rp_uuid = self.seats['host1']
+        with self.replaced(rp_uuid, 'traits', ()):
+            self.check('no mark', ('not_marked', self.name(rp_uuid), '', 0))
+
+    def check_pool(self) -> None:
+        with self.replaced(RACK1, 'aggregates', ()):
+            self.check(
+                'no aggregate',
+                ('pool_untied', 'POOL_rack1', '', 0),
+                ('pool_not_reached', 'POOL_rack1', GB, 2),
+                ('not_allocated', '', GB, 2),
+            )
+        traits = {provider_obj.OWNER_TRAIT}
+        with self.replaced(RACK1, 'traits', traits):
+            self.check('not shared', ('pool_untied', 'POOL_rack1', '', 0))
+
+    def check_tie(self) -> None:
+        tie = self.find_provider('host3', 'POOL_rack2')
+        with self.replaced(tie, 'aggregates', ()):
+            self.check(
+                'not tied',
+                ('tie_lost', 'POOL_rack2', '', 0),
+                ('pool_unreached', 'POOL_rack2', '', 0),
+            )
+
+    def check_new_providers(self) -> None:
+        self.client.ensure_provider(uuids.root, 'gone', None)
+        pool = dataclasses.replace(audits.RACK1, name='rack9')
+        key = pool.rp_name
+        gone = provider_obj.make_rp_uuid(uuids.root, 'L3_0')
+        tie = self.find_provider('host1', key)
+        node = self.find_node('host1')
+        for name, rp_uuid, parent, found in (
+            ('gone_L3_0', gone, uuids.root, ('host_gone', 'L3_0', '', 0)),
+            ('alone', uuids.alone, None, ('no_host', 'alone', '', 0)),
+            (f'host1_{key}', tie, node, ('pool_gone', key, '', 0)),
+            (key, pool.rp_uuid, None, ('pool_unreached', key, '', 0)),
+        ):
+            self.client.ensure_provider(rp_uuid, name, parent)
+            self.set(
+                rp_uuid,
+                'traits',
+                pool.all_traits if name == key else {provider_obj.OWNER_TRAIT},
+            )
+            if name == key:
+                self.set(
+                    rp_uuid,
+                    'aggregates',
+                    {pool_obj.make_aggregate_uuid(rp_uuid)},
+                )
+            self.check(name, found)
+            if rp_uuid == gone:
+                self.check_gone(rp_uuid, found)
+            self.client.delete_provider(rp_uuid)
+        self.client.delete_provider(uuids.root)
+
+    def check_gone(self, rp_uuid: str, found: _Found) -> None:
+        """What servers have of a host that is gone is taken away."""
+        seats = {SEAT: inventory_obj.Inventory(total=5)}
+        self.set(rp_uuid, 'inventories', seats)
+        for consumer, kind in (
+            (self.uuid, 'server_elsewhere'),
+            (uuids.gone, 'no_consumer'),
+        ):
+            self.allocate(consumer, {rp_uuid: {SEAT: 2}})
+            self.check(
+                'held of a host that is gone',
+                found,
+                repaired=((kind, 'L3_0', SEAT, 2),),
+            )
+
+    def set(self, rp_uuid: str, noun: str, value: Any) -> None:
+        write: Callable[..., Any] = getattr(self.client, f'set_{noun}')
+        seen = self.client.get_provider(rp_uuid)
+        write(rp_uuid, value, seen.generation)
+
+    @contextlib.contextmanager
+    def replaced(self, rp_uuid: str, noun: str, value: Any) -> Iterator[None]:
+        before = getattr(self.client.get_provider(rp_uuid), noun)
+        self.set(rp_uuid, noun, value)
+        yield
+        self.set(rp_uuid, noun, before)
