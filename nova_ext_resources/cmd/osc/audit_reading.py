@@ -76,7 +76,8 @@ class Reader:
             **{k: v for k, v in cloud.owned.items() if k not in suspects},
             **self._read_owned(listed, suspects & listed.keys()),
         }
-        consumers = sorted({one.consumer for one in found} - {''})
+        servers = {one.server for one in found} - {''}
+        consumers = sorted({one.consumer for one in found} - {''} | servers)
         fresh = overview.run_all(
             lambda one: retry.call(self._placement.get_allocations, one),
             consumers,
@@ -88,7 +89,7 @@ class Reader:
             reached=self._find_reached(listed, owned),
             fresh=dict(zip(consumers, fresh, strict=True)),
         )
-        return self._ask_again(cloud, {one.server for one in found} - {''})
+        return self._ask_again(cloud, servers)
 
     def _ask_again(
         self, cloud: cloud_mod.Cloud, servers: set[str]

@@ -81,10 +81,11 @@ def _is_spread(
 def has_own(cloud: cloud_mod.Cloud, server: nova_server.NovaServer) -> bool:
     """Return whether a server certainly needs nothing beside what it has.
 
-    It is on no host, or has all that it requests there.
+    It is on no host, or has just what it requests there. With more than that,
+    Nova may have left a resize as it was.
     """
     if server.status == nova_server.OFFLOADED:
         return not server.host
     if find_demand(server) is None or not cloud.find_home(server):
         return False
-    return all(more > 0 for _, more, _ in list_differences(cloud, server))
+    return not any(list_differences(cloud, server))

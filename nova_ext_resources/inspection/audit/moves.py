@@ -11,6 +11,9 @@ from nova_ext_resources.reservation import nova_server
 
 _Verdict = finding.Verdict
 
+#: Of migrations after which a server has what it was to get.
+_MOVED = ('completed', 'confirmed')
+
 
 def list_findings(
     cloud: cloud_mod.Cloud, move: cloud_mod.Move
@@ -65,6 +68,21 @@ def _judge_open(
     )
 
 
+def _is_at_home(
+    cloud: cloud_mod.Cloud,
+    server: nova_server.NovaServer,
+    move: cloud_mod.Move,
+) -> bool:
+    """Return whether a migration that failed has units of the server's host.
+
+    After a resize on one host, they may be those that the server uses.
+    """
+    home = cloud.find_home(server)
+    return move.status not in _MOVED and any(
+        cloud.find_root(rp_uuid) == home for rp_uuid in cloud.held[move.uuid]
+    )
+
+
 def _find_doubt(
     cloud: cloud_mod.Cloud,
     server: nova_server.NovaServer,
@@ -76,7 +94,7 @@ def _find_doubt(
             'the server is in ERROR and may need it: reboot it hard '
             f'(openstack server reboot --hard {server.uuid}), and audit again'
         )
-    if demands.has_own(cloud, server):
+    if demands.has_own(cloud, server) and not _is_at_home(cloud, server, move):
         return None
     return finding.ask(
         f'the migration is "{move.status}", but may have what server '

@@ -63,7 +63,7 @@ def _judge_elsewhere(
         return finding.REPAIR
     where = f'on {server.host}' if server.host else 'on no host'
     return finding.ask(
-        f'Nova has the server {where}, where it does not have all that it '
+        f'Nova has the server {where}, where it does not have just what it '
         'requests: find out where its guest is, and see "nova-compute was '
         'killed" on the page of troubleshooting'
     )

@@ -5,18 +5,23 @@
 import json
 import os
 import pathlib
+import shlex
 from typing import Any
 
+import fixtures
 from osc_lib import exceptions
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc import audit_journal
 from nova_ext_resources.cmd.osc import audit_reading
 from nova_ext_resources.cmd.osc import audit_repair
+from nova_ext_resources.cmd.osc import cloud as cloud_mod
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.placement import responses
 from tests import base
+from tests.unit.cmd.osc import shells
+from tests.unit.cmd.osc import test_pages
 from tests.unit.inspection.audit import clouds
 
 Remedy = finding.Remedy
@@ -155,6 +160,72 @@ class RepairTest(base.TestCase):
         error = self.assertRaises(exceptions.CommandError, self.repair, None)
 
         self.assertIn('cannot be written', str(error))
+
+
+class PageTest(base.TestCase):
+    """What the page shows is what the command prints."""
+
+    WEB_1 = '8f0d2c61-5be7-4a39-9d14-7e3c0b6a2f02'
+    WEB_2 = 'c47e9b30-1a6d-4f82-b5c8-0d9f3e7a4c03'
+    GONE = '3b1f7a52-90c4-4d0e-8f7b-2c6a5e1d9b01'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(cloud_mod.CloudCommand, 'make_adapter', lambda *_: None)
+        for name, value in (('AUTH_TYPE', 'none'), ('ENDPOINT', 'http://no')):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+        made = self.make_cloud()
+        self.patch(audit_reading.Reader, 'read', lambda _reader: made)
+        self.patch(
+            audit_reading.Reader,
+            'read_again',
+            lambda _reader, cloud, _found: cloud,
+        )
+
+    def make_cloud(self) -> Any:
+        cloud = clouds.make_cloud()
+        for uuid, name in ((self.WEB_1, 'web-1'), (self.WEB_2, 'web-2')):
+            specs = {f'resources:{clouds.WAYS}': '4'}
+            server = clouds.make_server(uuid, name=name, extra_specs=specs)
+            cloud = clouds.add_server(cloud, server)
+        for uuid, host, key, amount in (
+            (self.WEB_1, 'node1', 'L3_0', 4),
+            (self.WEB_1, 'node2', 'L3_1', 4),
+            (self.WEB_2, 'node1', 'L3_0', 2),
+            (self.GONE, 'node2', 'L3_0', 4),
+        ):
+            place = clouds.make_rp_uuid(host, key), clouds.WAYS
+            cloud = clouds.allocate(cloud, uuid, *place, amount)
+        return clouds.replace(
+            cloud,
+            absent=frozenset({self.GONE}),
+            reached={**cloud.reached, clouds.OTHER_POOL.rp_uuid: frozenset()},
+        )
+
+    def test_each_command_prints_what_the_page_shows(self) -> None:
+        seen = 0
+        for line, wanted in test_pages.read_page('admin/audit.rst'):
+            if wanted:
+                status, output, errors = shells.run(shlex.split(line)[1:])
+
+                self.assertEqual((1, ''), (status, errors))
+                self.assertEqual(wanted, output.rstrip(), line)
+                seen += 1
+        self.assertEqual(2, seen)
+
+    def test_the_page_has_all_kinds(self) -> None:
+        page = test_pages.PAGES / 'admin' / 'audit.rst'
+        text = page.read_text(encoding='utf-8')
+        for kind in finding.Kind:
+            self.assertIn(f'   * - ``{kind}``\n', text)
+
+    def test_repair_needs_a_journal(self) -> None:
+        status, _output, errors = shells.run(
+            ['extended', 'resource', 'audit', '--repair']
+        )
+
+        self.assertEqual(2, status)
+        self.assertIn('--journal', errors)
 
 
 class CheckTest(base.TestCase):

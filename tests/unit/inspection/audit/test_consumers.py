@@ -83,6 +83,22 @@ class MovesTest(base.TestCase):
             clouds.describe(self.cloud),
         )
 
+    def test_one_that_failed_on_the_host_of_the_server(self) -> None:
+        """A resize on one host: which units are in use is not known."""
+        place = clouds.make_rp_uuid('node2', 'L3_1'), WAYS
+        self.cloud = clouds.allocate(clouds.make_cloud(), MOVE, *place, 4)
+        self.cloud = clouds.allocate_all(self.cloud, SERVER, 'node2')
+        for status, remedy in (
+            ('error', Remedy.OPERATOR),
+            ('reverted', Remedy.OPERATOR),
+            ('confirmed', Remedy.REPAIR),
+        ):
+            self.set_state(status)
+            self.assertEqual(
+                [(Kind.MIGRATION_ENDED, remedy, 'L3_1', WAYS)],
+                clouds.describe(self.cloud),
+            )
+
     def test_the_server_is_deleted(self) -> None:
         self.set_state('running')
         self.cloud = clouds.allocate(

@@ -112,6 +112,16 @@ class ServersTest(base.TestCase):
             (Kind.NOT_ALLOCATED, Remedy.OPERATOR, '', WAYS),
         )
 
+    def test_a_server_that_has_more_where_it_is(self) -> None:
+        """Nova may have left a resize as it was."""
+        self.allocate('node1', 'L3_0', 6)
+        self.allocate('node2', 'L3_1')
+
+        self.assert_found(
+            (Kind.SERVER_ELSEWHERE, Remedy.OPERATOR, 'L3_1', WAYS),
+            (Kind.TOO_MUCH, Remedy.OPERATOR, 'L3_0', WAYS),
+        )
+
     def test_a_server_whose_flavor_is_malformed(self) -> None:
         self.allocate('node2', 'L3_1')
         self.add_server(extra_specs={'resources:CUSTOM_LLC_WAYS': 'many'})
