@@ -17,9 +17,7 @@ def is_made_by_us(
 ) -> bool:
     """Return whether a provider has the uuid that a host gives its own."""
     key = provider.name.removeprefix(f'{root.name}_')
-    return provider.parent_uuid is not None and (
-        provider.rp_uuid == provider_obj.make_rp_uuid(root.rp_uuid, key)
-    )
+    return provider.rp_uuid == provider_obj.make_rp_uuid(root.rp_uuid, key)
 
 
 def list_findings(

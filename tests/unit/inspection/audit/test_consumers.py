@@ -99,6 +99,15 @@ class MovesTest(base.TestCase):
                 clouds.describe(self.cloud),
             )
 
+    def test_what_is_of_nova_is_left(self) -> None:
+        self.set_state('error')
+        fresh = clouds.make_fresh(
+            MOVE, resources={clouds.ROOTS['node1']: {'VCPU': 2}}
+        )
+        self.cloud = dataclasses.replace(self.cloud, fresh={MOVE: fresh})
+
+        self.assertEqual([], clouds.describe(self.cloud))
+
     def test_the_server_is_deleted(self) -> None:
         self.set_state('running')
         self.cloud = clouds.allocate(

@@ -80,7 +80,7 @@ class ServersTest(base.TestCase):
             ('error', Remedy.REPAIR),
             ('done', Remedy.REPAIR),
         ):
-            self.add_move(status, kind='live-migration')
+            self.add_move(status, kind='live-migration', source='node2')
             self.assert_elsewhere(remedy)
 
     def test_the_former_host_of_an_evacuation(self) -> None:
@@ -147,6 +147,13 @@ class ServersTest(base.TestCase):
             (Kind.SERVER_ELSEWHERE, Remedy.REPAIR, 'L3_0', WAYS),
             (Kind.POOL_NOT_REACHED, Remedy.REPAIR, 'POOL_rack1', GB),
         )
+
+    def test_a_server_that_leaves_its_host(self) -> None:
+        """Nova shows the status before the host."""
+        self.add_server(status='SHELVED_OFFLOADED')
+        self.allocate('node2', 'L3_1')
+
+        self.assert_elsewhere(Remedy.OPERATOR)
 
     def test_a_server_on_a_host_that_nova_does_not_have(self) -> None:
         """All that is known is that the host is not."""
