@@ -11,6 +11,9 @@ from nova_ext_resources.objects import provider as provider_obj
 
 Kind = finding.Kind
 
+#: A pool may have thousands.
+_MOST_HOLDERS = 10
+
 
 def is_made_by_us(
     provider: provider_obj.Provider, root: provider_obj.Provider
@@ -101,7 +104,11 @@ def _count_units(inventory: inventory_obj.Inventory) -> int:
 
 
 def _list_holders(cloud: cloud_mod.Cloud, amounts: Mapping[str, int]) -> str:
-    return ', '.join(
+    """Return who has some, those with the most first, but not all of many."""
+    order = sorted(amounts.items(), key=lambda one: (-one[1], one[0]))
+    named = [
         f'{cloud.describe(consumer)} {amount}'
-        for consumer, amount in sorted(amounts.items())
-    )
+        for consumer, amount in order[:_MOST_HOLDERS]
+    ]
+    more = len(order) - len(named)
+    return ', '.join([*named, *([f'and {more} more'] if more else [])])

@@ -105,6 +105,24 @@ class ProvidersTest(base.TestCase):
         self.assertEqual(1, one.amount)
         self.assertIn(f'held by web ({uuids.server}) 39', one.text)
 
+    def test_the_largest_of_many_holders_are_named(self) -> None:
+        uuids_of_many = [
+            f'{n:08}-0000-4000-8000-0' + '0' * 11 for n in range(12)
+        ]
+        for number, uuid in enumerate(uuids_of_many):
+            self.cloud = clouds.allocate(
+                self.cloud, uuid, L3_0, WAYS, 4 + (number == 11)
+            )
+
+        [one] = [
+            one
+            for one in compare.compare(self.cloud)
+            if one.kind is Kind.OVERSOLD
+        ]
+
+        self.assertIn(f'held by {uuids_of_many[11]} 5, ', one.text)
+        self.assertTrue(one.text.endswith(' 4, and 2 more'), one.text)
+
     def test_what_is_held_of_a_closed_provider(self) -> None:
         self.replace_provider(
             L3_0, inventories={WAYS: inventory.Inventory(total=4, reserved=4)}
