@@ -54,7 +54,7 @@ class Reader:
         cloud = dataclasses.replace(
             cloud,
             servers={one.uuid: one for one in self._nova.list_servers()},
-            moves={one.uuid: one for one in self._nova.list_open_migrations()},
+            moves=cloud_mod.index_moves(self._nova.list_open_migrations()),
         )
         cloud = self._add_unknown(self._add_nodes(cloud), skips_holds=True)
         _check(cloud)
@@ -111,7 +111,7 @@ class Reader:
                     for k, v in cloud.moves.items()
                     if v.server_uuid not in servers
                 },
-                **{one.uuid: one for each in moves for one in each},
+                **cloud_mod.index_moves(one for each in moves for one in each),
             },
         )
         cloud = self._add_unknown(cloud, servers)

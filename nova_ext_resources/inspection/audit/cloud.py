@@ -2,7 +2,7 @@
 
 """What placement and Nova show, as values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
 import functools
 from typing import TypeAlias
@@ -39,6 +39,19 @@ class Move:
     status: str
     kind: str = ''
     source: str = ''
+
+
+def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
+    """Return uuid -> migration.
+
+    A migration to another cell has a record in each of them, both with its
+    uuid. It has not ended before both have.
+    """
+    found: dict[str, Move] = {}
+    for one in moves:
+        if one.uuid not in found or one.status not in ENDED:
+            found[one.uuid] = one
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

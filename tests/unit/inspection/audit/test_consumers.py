@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import compare
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.objects import hold
@@ -19,6 +20,19 @@ WAYS, GB = clouds.WAYS, clouds.GB
 
 SERVER: str = uuids.server
 MOVE: str = uuids.move
+
+
+class CellsTest(base.TestCase):
+    """A migration to another cell has a record in each."""
+
+    def test_it_has_not_ended_before_both_have(self) -> None:
+        source, target = (
+            clouds.make_move(MOVE, SERVER, status)
+            for status in ('confirmed', 'finished')
+        )
+
+        for moves in ([source, target], [target, source]):
+            self.assertEqual({MOVE: target}, cloud_mod.index_moves(moves))
 
 
 class MovesTest(base.TestCase):
