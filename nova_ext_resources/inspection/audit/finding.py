@@ -139,6 +139,14 @@ def find_task(
     return None
 
 
+def show(*consumers: str) -> str:
+    """Return the commands that show what consumers hold."""
+    return '; '.join(
+        f'openstack resource provider allocation show {one}'
+        for one in consumers
+    )
+
+
 def _explain(move: cloud_mod.Move) -> str:
     if move.kind == cloud_mod.EVACUATION:
         return (

@@ -98,6 +98,7 @@ def _find_doubt(
         return None
     return finding.ask(
         f'the migration is "{move.status}", but may have what server '
-        f'{server.uuid} should have: allocate it to the server, see '
-        '"nova-compute was killed" on the page of troubleshooting'
+        f'{server.uuid} should have: compare both '
+        f'({finding.show(move.uuid, server.uuid)}), and allocate it to the '
+        'server, see "nova-compute was killed" on the page of troubleshooting'
     )

@@ -64,8 +64,8 @@ def _judge_elsewhere(
     where = f'on {server.host}' if server.host else 'on no host'
     return finding.ask(
         f'Nova has the server {where}, where it does not have just what it '
-        'requests: find out where its guest is, and see "nova-compute was '
-        'killed" on the page of troubleshooting'
+        f'requests ({finding.show(server.uuid)}): find out where its guest '
+        'is, and see "nova-compute was killed" on the page of troubleshooting'
     )
 
 
@@ -106,8 +106,9 @@ def _advise(
     if keeper:
         return finding.ask(
             f'migration {keeper} of the server has some: if it is what the '
-            'server lacks, allocate it to the server, see "nova-compute was '
-            'killed" on the page of troubleshooting'
+            f'server lacks ({finding.show(keeper, server.uuid)}), allocate '
+            'it to the server, see "nova-compute was killed" on the page of '
+            'troubleshooting'
         )
     return finding.ask(
         'have Nova allocate anew what the flavor requests: openstack server '

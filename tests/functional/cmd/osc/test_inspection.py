@@ -9,12 +9,15 @@ import time
 from typing import Any
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel as uuids
 from rich import console
 
 from cloud import folder as folders
 from demo import scene as scenes
 from demo import stage
 from demo.story import flavors
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
 from tests import base
 from tests.unit.cmd.osc import shells
 from tests.unit.cmd.osc import test_pages
@@ -70,6 +73,7 @@ class InspectionTest(base.TestCase):
             self.check_explanations()
             self.check_simulations()
             self.check_mistakes()
+            self.check_audit(scene)
 
     def boot(self, scene: scenes.Scene) -> None:
         """Boot a server in each cache, and give it the name of the page.
@@ -198,6 +202,28 @@ class InspectionTest(base.TestCase):
                 wanted, {one['host']: one['servers'] for one in found['hosts']}
             )
             self.assertEqual(sum(wanted.values()), found['servers'])
+
+    def check_audit(self, scene: scenes.Scene) -> None:
+        """Nothing is wrong, until something is; that is repaired."""
+        journal = self.folder.etc / 'audit.jsonl'
+        command = 'extended resource audit --in-progress'
+        self.assertEqual([], self.read(command))
+
+        client = placement_client.Client(scene.sdk.placement)
+        [provider] = client.list_providers(name='node2_L3_0')
+        client.put_allocations(
+            responses.Allocations(
+                consumer_uuid=uuids.gone,
+                resources={provider.rp_uuid: {'CUSTOM_LLC_WAYS': 1}},
+                project_id='project',
+                user_id='user',
+            )
+        )
+        status, output = self.run_command(f'{command} -f value -c Kind')
+        self.assertEqual((1, 'no_consumer'), (status, output.strip()))
+        [row] = self.read(f'{command} --repair --journal {journal}')
+        self.assertEqual('deleted', row['What To Do'])
+        self.assertEqual([], self.read(command))
 
     def check_mistakes(self) -> None:
         for line, wanted in (

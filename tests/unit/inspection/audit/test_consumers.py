@@ -96,6 +96,11 @@ class MovesTest(base.TestCase):
             (Kind.MIGRATION_ENDED, Remedy.OPERATOR, 'L3_0', WAYS),
             clouds.describe(self.cloud),
         )
+        for consumer in (MOVE, SERVER):
+            self.assertIn(
+                f'allocation show {consumer}',
+                compare.compare(self.cloud)[0].text,
+            )
 
     def test_one_that_failed_on_the_host_of_the_server(self) -> None:
         """A resize on one host: which units are in use is not known."""
