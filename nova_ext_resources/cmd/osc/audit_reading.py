@@ -225,8 +225,6 @@ class Reader:
         }
         moves = {**cloud.moves, **self._find_migrations(unknown - {*servers})}
         wanted = (unknown - moves.keys()) | {*servers}
-        holding = moves.keys() & cloud.held.keys()
-        wanted |= {moves[one].server_uuid for one in holding}
         known, absent = self._find_servers(wanted - cloud.servers.keys())
         return dataclasses.replace(
             cloud,

@@ -211,12 +211,29 @@ class LeftoversTest(SeedsTestCase):
                 completed.uuid,
                 {self.seats['host2']: {SEAT: 1}},
             )
+        self.check_deleted_softly(completed.uuid)
         self.check_repaired(
             'a live migration that has ended',
             'server_elsewhere',
             self.uuid,
             {self.seats['host2']: {SEAT: 1}},
         )
+
+    def check_deleted_softly(self, move: str) -> None:
+        """Nova lists no such server, but has it all the same."""
+        self.flags(reclaim_instance_interval=3600)
+        self.admin_api.delete_server(self.uuid)
+        self._wait_for_server_parameter(
+            self.server, {'status': 'SOFT_DELETED'}
+        )
+        self.check_repaired(
+            'of a server that is deleted softly',
+            'migration_ended',
+            move,
+            {self.seats['host2']: {SEAT: 1}},
+        )
+        self.act(self.server, 'restore')
+        self._wait_for_state_change(self.server, 'ACTIVE')
 
     def test_an_evacuated_host(self) -> None:
         server = self.boot(self.flavor, host='host2')
@@ -384,6 +401,7 @@ class ProvidersTest(SeedsTestCase):
         for check in (
             self.check_oversold,
             self.check_marks,
+            self.check_root,
             self.check_pool,
             self.check_tie,
             self.check_new_providers,
@@ -409,6 +427,19 @@ class ProvidersTest(SeedsTestCase):
         rp_uuid = self.seats['host1']
         with self.replaced(rp_uuid, 'traits', ()):
             self.check('no mark', ('not_marked', self.name(rp_uuid), '', 0))
+
+    def check_root(self) -> None:
+        """The root of a host is Nova's, whatever traits it has."""
+        node = self.find_node('host1')
+        traits = self.client.get_provider(node).traits
+        self.allocate(uuids.gone, {node: {'VCPU': 1}})
+        with self.replaced(
+            node, 'traits', traits | {provider_obj.OWNER_TRAIT}
+        ):
+            before = self.read_placement()
+            self.assertEqual((0, []), self.repair())
+            self.assertEqual(before, self.read_placement())
+        self.client.delete_allocations(uuids.gone)
 
     def check_pool(self) -> None:
         with self.replaced(RACK1, 'aggregates', ()):
