@@ -10,6 +10,7 @@ import pathlib
 from typing import Any, TypeAlias
 
 import fixtures
+from keystoneauth1 import exceptions as ks_exc
 from nova import context as nova_context
 from nova import objects
 from nova.tests import fixtures as nova_fixtures
@@ -266,6 +267,44 @@ class LeftoversTest(SeedsTestCase):
             server['id'],
             {self.seats['host2']: {SEAT: 1}},
         )
+
+    def test_an_evacuated_host_that_is_gone_for_good(self) -> None:
+        self.evacuate(self.server)
+        self._wait_for_server_parameter(
+            self.server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        seats = self.seats['host1']
+        leftover = ('server_elsewhere', self.name(seats), SEAT, 1)
+        gone = [
+            ('host_gone', self.name(one), '', 0)
+            for one in (seats, self.find_provider('host1', 'POOL_rack1'))
+        ]
+        service = self.services['host1'].service_ref.uuid
+        # Nova deletes the host's tree, and goes on where it cannot.
+        with fixtures.MockPatch(
+            'nova.scheduler.client.report.SchedulerReportClient.'
+            'delete_resource_provider',
+            side_effect=ks_exc.ConnectFailure,
+        ):
+            self.admin_api.api_delete(f'/os-services/{service}')
+        pools_left = self.list_pools_left()
+
+        self.check('gone', *gone, repaired=(leftover, *pools_left))
+
+        # The operator does what the command says.
+        _status, rows = self.audit()
+        for one in rows:
+            command, rp_uuid = one['What To Do'].rsplit(' ', 1)
+            self.assertTrue(command.endswith('resource provider delete'))
+            self.client.delete_provider(rp_uuid)
+        self.assertEqual((0, []), self.audit())
+
+    def list_pools_left(self) -> tuple[_Found, ...]:
+        """Return what an evacuation to a host with another pool leaves."""
+        shown = self.admin_api.get_server(self.uuid)
+        if shown['OS-EXT-SRV-ATTR:host'] == 'host3':
+            return (('pool_not_reached', 'POOL_rack1', GB, 2),)
+        return ()
 
     def check_journal(self) -> None:
         """Each change is there twice, with all that is needed to undo it."""
