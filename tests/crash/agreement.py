@@ -343,7 +343,7 @@ def _find_allocated(
     """Return who has got from Nova what a server has: it, or its move."""
     if entry.state is not State.APPLIED:
         return None
-    if _count(entry) == _count_of_move(one):
+    if _count(entry) in {_count_of_move(one), *_list_counts_of_moves(one)}:
         return str(one.uuid)
     return misallocations.find_move_with_same(seen, entry)
 
@@ -358,6 +358,20 @@ def _count_of_move(one: Any) -> int | None:
     if spec.flavor.flavorid == one.flavor.flavorid:
         return None
     return _count_requested(spec.flavor)
+
+
+def _list_counts_of_moves(one: Any) -> list[int]:
+    """Return what a server was to get by moves that Nova never ended.
+
+    The next one takes that from placement, and leaves no trace of the flavor
+    in the request.
+    """
+    return [
+        records.count_ways(move)
+        for move in records.list_moves(one.uuid)
+        if move.migration_type in records.COLD
+        and move.status in novas.ON_ITS_WAY
+    ]
 
 
 def _count_requested(flavor: Any) -> int:

@@ -97,6 +97,7 @@ class Left(fixtures.Fixture):
             ('records.find_move', self.find_move),
             ('records.list_actions', lambda _uuid: []),
             ('records.count_ways', lambda move: move.ways),
+            ('records.find_request', lambda _uuid: self.server),
             ('misallocations.find_cpus', lambda server: server.cpus),
             ('placement.find_node', lambda _site, host: NODES[host]),
             ('placement.read_allocations', self.read_allocations),

@@ -32,6 +32,39 @@ class AlarmsTestCase(base.TestCase):
         return not made.ours
 
 
+class AmountTest(base.TestCase):
+    """A server of two ways has three, since a cold migration.
+
+    It was to get them by a resize that was killed before that.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left = self.useFixture(left.Left())
+        self.resize = left.Move(ways=3, status='pre-migrating')
+        self.left.moves = [
+            self.resize,
+            left.Move(uuid='last', id=2, status='finished'),
+        ]
+        self.left.server.host = 'host2'
+        self.left.server.vm_state = 'resized'
+
+    def find(self) -> str | None:
+        entry = left.make_entry(3, host='host2')
+        seen = self.left.see(entry, host='host2')
+        return agreement._find_allocated(seen, self.left.server, entry)
+
+    def test_nova_has_given_it_that(self) -> None:
+        self.assertEqual('server', self.find())
+
+    def test_not_by_a_move_that_has_ended_or_was_to_give_less(self) -> None:
+        self.resize.status = 'reverted'
+        self.assertIsNone(self.find())
+
+        self.resize.status, self.resize.ways = 'migrating', 1
+        self.assertIsNone(self.find())
+
+
 class ServerElsewhereTest(AlarmsTestCase):
     """A guest went from host1 to host2, and Nova has it on host1."""
 
