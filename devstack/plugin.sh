@@ -67,14 +67,15 @@ configure_scheduler() {
     iniset_multiline "$NOVA_CONF" filter_scheduler available_filters \
         ${values:-nova.scheduler.filters.all_filters} \
         nova_ext_resources.scheduler.filters.all_filters
+    values=$(iniget "$NOVA_CONF" filter_scheduler weight_classes)
     iniset "$NOVA_CONF" filter_scheduler weight_classes \
-        nova.scheduler.weights.all_weighers,nova_ext_resources.scheduler.weighers.all_weighers
+        "${values:-nova.scheduler.weights.all_weighers},nova_ext_resources.scheduler.weighers.all_weighers"
 }
 
 configure_nova_ext_resources() {
     if is_service_enabled n-cpu; then
         configure_compute
-        if [[ ,$NOVA_EXT_RESOURCES_ENFORCERS, == *,resctrl,* ]]; then
+        if [[ ,${NOVA_EXT_RESOURCES_ENFORCERS// /}, == *,resctrl,* ]]; then
             mount_resctrl
         fi
     fi

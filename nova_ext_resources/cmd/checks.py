@@ -86,6 +86,7 @@ class Checks:
         self._inventories: dict[str, drivers_base.InventoryProvider] = {}
         self._enforcers: dict[str, drivers_base.Enforcer] = {}
         self._classes: set[str] = set()
+        self._compared: set[str] = set()
         # Without check_ready, which makes a group and removes it.
         self._discovery = discovery_mod.Discovery(
             self._inventories,
@@ -200,6 +201,7 @@ class Checks:
         failure = self._discovery.scan_by(name)
         if failure:
             raise failure
+        self._compared.add(name)
         left_out = self._inventories[name].left_out
         if left_out:
             LOG.warning(
@@ -222,6 +224,8 @@ class Checks:
         except ImportError:
             # Which has failed the check of Nova.
             return 'Not checked: Nova cannot be imported.'
+        if not self._conf.compute_driver.startswith(_DRIVERS):
+            return 'Not compared: nova-compute ignores the plugins.'
         location = self._conf.compute.provider_config_location
         found = provider_config.list_collisions(location, self._classes)
         if found:
@@ -229,6 +233,12 @@ class Checks:
                 option='[compute] provider_config_location',
                 value=location,
                 reason='; '.join(map(str, found)),
+            )
+        failed = {*self._options.inventory_providers} - self._compared
+        if failed:
+            LOG.warning(
+                'Not compared with %(names)s, of which another check failed.',
+                {'names': ', '.join(sorted(failed))},
             )
         return ''
 

@@ -8,6 +8,7 @@ file, and placement counts what it has. Nothing is claimed or applied.
 
 import argparse
 from collections.abc import Sequence
+import os
 import sys
 
 import yaml
@@ -22,8 +23,8 @@ _PROGRAM = 'nova-ext-resources-provider-config'
 
 _DESCRIPTION = """\
 Print what the inventory providers of this host find as a provider
-configuration file of Nova. It changes nothing. Store the output below
-[compute] provider_config_location, and restart nova-compute."""
+configuration file of Nova, or write it with --output. Store it below [compute]
+provider_config_location, and restart nova-compute."""
 
 _HEADER = """\
 # Found on host {host} by {plugins}.
@@ -34,27 +35,49 @@ _HEADER = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the file; return the exit status."""
+    """Print or write the file; return the exit status."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
     configuration.add_arguments(parser)
+    parser.add_argument(
+        '--output', help='write the file here, and only as a whole'
+    )
+    options = parser.parse_args(arguments)
     try:
-        configured = configuration.read(parser.parse_args(arguments))
+        configured = configuration.read(options)
         found = _discover(configured)
         document = provider_config.make_document(found.providers)
     except exception.ExtResourcesError as err:
-        problems = [str(err)]
-    else:
-        problems = [*found.failures.values(), *map(_explain, found.left_out)]
+        return _fail(str(err))
+    problems = [*found.failures.values(), *map(_explain, found.left_out)]
+    if not problems and not document['providers']:
+        problems = ['no plugin has found a class or trait of CUSTOM_*']
+    if problems:
+        return _fail(*problems)
+    names = configured.conf.ext_resources.inventory_providers
+    header = _HEADER.format(host=configured.host, plugins=', '.join(names))
+    return _write(
+        options.output, header + yaml.safe_dump(document, sort_keys=False)
+    )
+
+
+def _fail(*problems: str) -> int:
     for one in problems:
         print(f'{_PROGRAM}: {one}', file=sys.stderr)
-    if problems:
-        return 1
-    names = configured.conf.ext_resources.inventory_providers
-    print(
-        _HEADER.format(host=configured.host, plugins=', '.join(names))
-        + yaml.safe_dump(document, sort_keys=False),
-        end='',
-    )
+    return 1
+
+
+def _write(path: str | None, text: str) -> int:
+    """Write the text; a file that is there stays until all is written."""
+    if path is None:
+        print(text, end='')
+        return 0
+    made = f'{path}.new'
+    try:
+        with open(made, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.replace(made, path)
+    except OSError as err:
+        return _fail(f'{path} cannot be written: {err}')
     return 0
 
 
@@ -79,7 +102,7 @@ def _discover(configured: configuration.Configuration) -> discovery.Found:
 
 
 def _explain(name: str) -> str:
-    return f'{name} cannot be reported; see the log, and correct it first'
+    return f'{name} cannot be reported; correct it first'
 
 
 if __name__ == '__main__':

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import math
 from typing import Any
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 
@@ -40,7 +41,7 @@ def make_document(found: Iterable[provider.HostProvider]) -> dict[str, Any]:
         'identification': {'uuid': _COMPUTE_NODE},
         'inventories': {
             'additional': [
-                {name: unite(inventories).to_dict()}
+                {name: unite(name, inventories).to_dict()}
                 for name, inventories in sorted(by_class.items())
             ]
         },
@@ -54,7 +55,7 @@ def make_document(found: Iterable[provider.HostProvider]) -> dict[str, Any]:
 
 
 def unite(
-    inventories: Sequence[inventory_obj.Inventory],
+    resource_class: str, inventories: Sequence[inventory_obj.Inventory]
 ) -> inventory_obj.Inventory:
     """Return one inventory for all of a class.
 
@@ -63,6 +64,12 @@ def unite(
 
     :raises InvalidResource: placement cannot store as much
     """
+    if sum(one.total for one in inventories) > inventory_obj.MAX_INT:
+        raise exception.InvalidResource(
+            name=resource_class,
+            reason='the host has more of it than placement can store, '
+            f'{inventory_obj.MAX_INT}',
+        )
     return inventory_obj.Inventory(
         total=sum(one.total for one in inventories),
         reserved=sum(one.reserved for one in inventories),

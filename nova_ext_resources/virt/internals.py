@@ -30,6 +30,7 @@ NAMES = (
     'nova.compute.manager:ComputeVirtAPI._compute',
     'nova.compute.power_state:PAUSED',
     'nova.compute.power_state:RUNNING',
+    'nova.compute.provider_config:_parse_provider_yaml',
     'nova.compute.provider_config:get_provider_configs',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'
@@ -87,7 +88,6 @@ NAMES = (
     'nova.exception:MigrationPreCheckError',
     'nova.exception:NoValidHost',
     'nova.exception:NovaException',
-    'nova.exception:ProviderConfigException',
     'nova.exception:ValidationError',
     'nova.objects:CellMapping.identity',
     'nova.objects:CellMapping.is_cell0',

@@ -8,39 +8,46 @@ compute node gets no inventory at all. See Nova's "Managing Resource Providers
 Using Config Files".
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 import dataclasses
 import glob
 import os
+import re
+import textwrap
+from typing import Any
 
 from nova.compute import provider_config
-from nova import exception as nova_exc
-import yaml
 
 from nova_ext_resources import exception
 
 _OPTION = '[compute] provider_config_location'
+
+#: Characters; after them, Nova shows its whole schema.
+_MAX_REASON = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Collision:
     """A resource class of a file that a plugin reports too.
 
-    :ivar line: of the file, from 1
+    :ivar provider: as the file identifies it
+    :ivar lines: of the file that name the class, from 1
     """
 
     path: str
-    line: int
+    lines: tuple[int, ...]
+    provider: str
     resource_class: str
 
     def __str__(self) -> str:
+        lines = ', '.join(map(str, self.lines))
         return (
-            f'{self.path}, line {self.line}: {self.resource_class} is what a '
-            'plugin of this host reports, too. Placement counts it twice, or, '
-            'where both are of one provider, Nova gives the compute node no '
-            'inventory at all. Remove it from the file, restart nova-compute, '
-            'and delete what is left in placement ("openstack resource '
-            'provider inventory delete")'
+            f'{self.path}, line {lines}: {self.resource_class} of provider '
+            f'{self.provider} is what a plugin of this host reports, too. If '
+            'that provider is of this host, placement counts it twice, or Nova gives the compute '
+            'node no inventory at all. Remove it from the file, restart '
+            'nova-compute, and delete what is left in placement ("openstack '
+            'resource provider inventory delete", of osc-placement)'
         )
 
 
@@ -49,38 +56,57 @@ def list_collisions(
 ) -> tuple[Collision, ...]:
     """Return what the files of a folder have of these resource classes.
 
-    :raises InvalidConfiguration: Nova refuses a file, and would not start
+    :raises InvalidConfiguration: Nova cannot read a file, and would not start
     """
     try:
-        provider_config.get_provider_configs(folder)
-    except nova_exc.ProviderConfigException as err:
+        os.listdir(folder)
+        found = provider_config.get_provider_configs(folder)
+    except FileNotFoundError:
+        return ()
+    # Nova expects a mapping in many places, and dies of other things as well.
+    except Exception as err:
         raise exception.InvalidConfiguration(
-            option=_OPTION, value=folder, reason=str(err)
+            option=_OPTION, value=folder, reason=_describe(folder, err)
         ) from err
     return tuple(
-        Collision(path=path, line=line, resource_class=name)
-        for path in sorted(glob.glob(os.path.join(folder, '*.yaml')))
-        for name, line in _list_classes(path)
+        Collision(
+            path=path,
+            lines=_find_lines(path, name),
+            provider=identification,
+            resource_class=name,
+        )
+        for identification, one in found.items()
+        for path in [os.path.join(folder, one['__source_file'])]
+        for name in _list_classes(one)
         if name in classes
     )
 
 
-def _list_classes(path: str) -> Iterator[tuple[str, int]]:
-    """Return each resource class of a file that Nova takes, and its line."""
+def _describe(folder: str, err: Exception) -> str:
+    """Return which file Nova refuses, and why, as far as that helps."""
+    reason = ' '.join(f'{type(err).__name__}: {err}'.split())
+    reason = textwrap.shorten(reason, _MAX_REASON, placeholder=' ...')
+    paths = sorted(glob.glob(os.path.join(folder, '*.yaml')))
+    for path in paths:
+        try:
+            provider_config._parse_provider_yaml(path)
+        # As above.
+        except Exception:
+            return f'{path}: {reason}'
+    return f'{", ".join(paths) or folder}: {reason}'
+
+
+def _list_classes(one: Mapping[str, Any]) -> Iterator[str]:
+    """Return the resource classes that Nova adds to a provider."""
+    for inventory in one.get('inventories', {}).get('additional', ()):
+        yield from inventory
+
+
+def _find_lines(path: str, resource_class: str) -> tuple[int, ...]:
+    """Return the lines in which a file names a class."""
     with open(path, encoding='utf-8') as file:
-        document = yaml.compose(file, Loader=yaml.SafeLoader)
-    for one in _list_items(_find(document, 'providers')):
-        inventories = _find(one, 'inventories')
-        for inventory in _list_items(_find(inventories, 'additional')):
-            for key, _ in inventory.value:
-                yield key.value, key.start_mark.line + 1
-
-
-def _find(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    """Return the value of a key of a mapping; None: it has no such key."""
-    pairs = [] if node is None else node.value
-    return next((value for key, value in pairs if key.value == name), None)
-
-
-def _list_items(node: yaml.Node | None) -> list[yaml.Node]:
-    return [] if node is None else node.value
+        return tuple(
+            number
+            for number, line in enumerate(file, 1)
+            if re.search(rf'\b{resource_class}\b', line)
+        )

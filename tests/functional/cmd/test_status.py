@@ -146,6 +146,18 @@ class ProviderConfigStatusTest(RmdStatusTestCase):
         self.assertEqual(2, code)
         self.assertIn('ways.yaml, line 4: CUSTOM_LLC_WAYS', details)
 
+    def test_a_plugin_that_has_failed_is_not_compared(self) -> None:
+        self.fields['url'] = 'http://127.0.0.1:1'
+
+        folder = self.make_folder()
+        _code, found = self.check(
+            compute=f'provider_config_location = {folder}'
+        )
+
+        result, details = found['Provider configuration files']
+        self.assertEqual(1, result)
+        self.assertIn('Not compared with rmd', details)
+
     def test_a_class_of_its_own(self) -> None:
         text = self._FILE.replace('CUSTOM_LLC_WAYS', 'CUSTOM_SEAT')
 

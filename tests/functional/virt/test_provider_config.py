@@ -29,6 +29,15 @@ providers:
     traits: {additional: [CUSTOM_THERE]}
 """
 
+_MERGED = """\
+meta: {schema_version: '1.0'}
+seats: &seats
+  CUSTOM_SEAT: {total: 1}
+providers:
+  - identification: {uuid: $COMPUTE_NODE}
+    inventories: {additional: [{<<: *seats}]}
+"""
+
 
 class ProviderConfigTest(backends.Static):
     """Two hosts with six seats each."""
@@ -51,10 +60,24 @@ class ProviderConfigTest(backends.Static):
         )
 
         self.assertEqual(
-            [(str(self.path), 8), (str(self.path), 12)],
-            [(one.path, one.line) for one in found],
+            ['$COMPUTE_NODE', 'host1_STATIC'],
+            [one.provider for one in found],
         )
-        self.assertIn('seats.yaml, line 8: CUSTOM_SEAT', str(found[0]))
+        self.assertIn('seats.yaml, line 8, 12: CUSTOM_SEAT of', str(found[0]))
+
+    def test_a_class_by_a_merge_key(self) -> None:
+        self.path.write_text(_MERGED)
+
+        [found] = provider_config.list_collisions(
+            str(self.files), {'CUSTOM_SEAT'}
+        )
+
+        self.assertEqual((3,), found.lines)
+
+    def test_no_folder(self) -> None:
+        self.assertEqual(
+            (), provider_config.list_collisions('/no/such', {'CUSTOM_SEAT'})
+        )
 
     def test_nothing_collides(self) -> None:
         self.assertEqual(
@@ -68,8 +91,12 @@ class ProviderConfigTest(backends.Static):
     def test_a_file_that_nova_refuses(self) -> None:
         for text, words in (
             ('- a\n', 'schema version'),
-            ('a: [\n', 'Error position'),
+            ('a: [\n', 'line 2'),
             (_FILE.replace('CUSTOM_OTHER', 'VCPU'), 'VCPU'),
+            (_FILE.replace('- CUSTOM_OTHER: {total: 1}', '-'), 'not iterable'),
+            (_FILE.replace('traits: {', '5: {'), 'TypeError'),
+            ('meta:\n', 'schema version'),
+            ('', 'schema version'),
         ):
             self.path.write_text(text)
             error = self.assertRaises(
@@ -80,6 +107,7 @@ class ProviderConfigTest(backends.Static):
             )
             self.assertIn(words, str(error))
             self.assertIn(str(self.files), str(error))
+            self.assertNotIn('\n', str(error))
 
     def write(self) -> None:
         """Write what the static plugin finds, with the command."""

@@ -45,7 +45,9 @@ class ProviderConfigTest(base.TestCase):
         self.definitions = self.folder / 'definitions.yaml'
         self.definitions.write_text(_SEATS)
 
-    def run_command(self, plugins: str = 'static') -> tuple[int, str, str]:
+    def run_command(
+        self, *words: str, plugins: str = 'static'
+    ) -> tuple[int, str, str]:
         """Return its status, and what it prints to output and error."""
         path = self.folder / 'nova.conf'
         path.write_text(_CONF.format(folder=self.folder, plugins=plugins))
@@ -54,7 +56,7 @@ class ProviderConfigTest(base.TestCase):
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
-            status = provider_config.main([f'--config-file={path}'])
+            status = provider_config.main([f'--config-file={path}', *words])
         return status, out.getvalue(), err.getvalue()
 
     def test_what_the_host_has(self) -> None:
@@ -66,6 +68,30 @@ class ProviderConfigTest(base.TestCase):
         self.assertEqual(
             [{'CUSTOM_SEAT': _SEAT}], found['inventories']['additional']
         )
+
+    def test_a_file_is_written_as_a_whole_or_not_at_all(self) -> None:
+        path = self.folder / 'found.yaml'
+        words = f'--output={path}'
+        self.assertEqual((0, '', ''), self.run_command(words))
+        written = path.read_text()
+        self.assertIn('CUSTOM_SEAT', written)
+        self.definitions.unlink()
+
+        status, out, _err = self.run_command(words)
+
+        self.assertEqual((1, ''), (status, out))
+        self.assertEqual(written, path.read_text())
+
+    def test_a_folder_that_is_not_there(self) -> None:
+        status, _out, err = self.run_command('--output=/no/such/found.yaml')
+
+        self.assertEqual(1, status)
+        self.assertIn('/no/such/found.yaml cannot be written', err)
+
+    def test_a_host_without_anything(self) -> None:
+        self.definitions.write_text('resources: []\n')
+
+        self.assert_refused('no plugin has found')
 
     def assert_refused(self, *words: str, **given: str) -> None:
         status, out, err = self.run_command(**given)

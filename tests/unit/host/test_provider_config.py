@@ -51,12 +51,13 @@ class DocumentTest(base.TestCase):
 
     def test_units_that_any_of_the_providers_would_give(self) -> None:
         united = provider_config.unite(
+            'CUSTOM_SEAT',
             [
                 Inventory(
                     total=8, min_unit=2, step_size=4, allocation_ratio=2.0
                 ),
                 Inventory(total=6, min_unit=3, step_size=6),
-            ]
+            ],
         )
 
         self.assertEqual(
@@ -66,6 +67,11 @@ class DocumentTest(base.TestCase):
     def test_more_than_placement_can_store(self) -> None:
         large = Inventory(total=inventory.MAX_INT)
 
-        self.assertRaises(
-            exception.InvalidResource, provider_config.unite, [large, large]
+        error = self.assertRaises(
+            exception.InvalidResource,
+            provider_config.unite,
+            'CUSTOM_SEAT',
+            [large, large],
         )
+
+        self.assertIn('CUSTOM_SEAT', str(error))

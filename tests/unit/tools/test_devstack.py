@@ -151,15 +151,16 @@ class DevstackTest(base.TestCase):
             'stack',
             'post-config',
             NOVA_EXT_RESOURCES_INVENTORY_PROVIDERS='resctrl,static',
-            NOVA_EXT_RESOURCES_ENFORCERS='resctrl',
+            NOVA_EXT_RESOURCES_ENFORCERS='rmd, resctrl',
+            NOVA_EXT_RESOURCES_METRICS_PORT='',
         )
 
         self.assertEqual(
             'sudo mount -t resctrl resctrl /sys/fs/resctrl\n', told
         )
-        self.assertEqual(
-            ['resctrl'], self.read(self.cell_conf)['ext_resources enforcers']
-        )
+        found = self.read(self.cell_conf)
+        self.assertEqual(['rmd, resctrl'], found['ext_resources enforcers'])
+        self.assertNotIn('ext_resources_metrics port', found)
 
     def test_another_virt_driver_is_refused(self) -> None:
         ran = self.run_plugin('stack', 'post-config', VIRT_DRIVER='ironic')
