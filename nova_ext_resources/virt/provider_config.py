@@ -44,10 +44,11 @@ class Collision:
         return (
             f'{self.path}, line {lines}: {self.resource_class} of provider '
             f'{self.provider} is what a plugin of this host reports, too. If '
-            'that provider is of this host, placement counts it twice, or Nova gives the compute '
-            'node no inventory at all. Remove it from the file, restart '
-            'nova-compute, and delete what is left in placement ("openstack '
-            'resource provider inventory delete", of osc-placement)'
+            'that provider is of this host, placement counts it twice, or '
+            'Nova gives the compute node no inventory at all. Remove it from '
+            'the file, restart nova-compute, and delete what is left in '
+            'placement ("openstack resource provider inventory delete", of '
+            'osc-placement)'
         )
 
 

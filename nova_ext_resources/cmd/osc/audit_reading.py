@@ -8,6 +8,7 @@ allocates anything to it, and a migration before it holds anything.
 
 from collections.abc import Collection, Iterable
 import dataclasses
+import itertools
 
 from osc_lib import exceptions
 
@@ -23,6 +24,12 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import overview
 from nova_ext_resources.placement import retry
 from nova_ext_resources.reservation import nova_server
+
+
+#: Of how many projects, and of each how many servers at most, Nova is asked
+#: whether it shows them.
+_MOST_PROJECTS = 2
+_MOST_SERVERS = 3
 
 
 class Reader:
@@ -56,9 +63,31 @@ class Reader:
             servers={one.uuid: one for one in self._nova.list_servers()},
             moves=cloud_mod.index_moves(self._nova.list_open_migrations()),
         )
-        cloud = self._add_unknown(self._add_nodes(cloud), skips_holds=True)
+        self._check_rights(cloud)
+        cloud = self._add_unknown(self._add_nodes(cloud))
         _check(cloud)
         return cloud
+
+    def _check_rights(self, cloud: cloud_mod.Cloud) -> None:
+        """Make sure that Nova shows servers one by one, as it lists them.
+
+        It hides those of other projects from a user who is no administrator
+        by ``context_is_admin``, whatever other policies allow.
+
+        :raises CommandError: it shows none of some that it has listed
+        """
+        by_project: dict[str, list[str]] = {}
+        for one in cloud.servers.values():
+            by_project.setdefault(one.project, []).append(one.uuid)
+        for uuids in itertools.islice(by_project.values(), _MOST_PROJECTS):
+            # Any of them may be deleted just now.
+            some = uuids[:_MOST_SERVERS]
+            if all(self._nova.find_server(one) is None for one in some):
+                raise exceptions.CommandError(
+                    f'Nova lists server {some[0]} and does not show it to '
+                    'this user, so that nothing was compared. Use a user who '
+                    'is an administrator by the policy "context_is_admin".'
+                )
 
     def read_again(
         self, cloud: cloud_mod.Cloud, found: Iterable[finding.Finding]
@@ -122,15 +151,20 @@ class Reader:
 
         :raises CommandError: a cell does not answer
         """
-        nodes = self._nova.list_nodes()
-        if self._nova.is_partial():
+        nodes = [*self._nova.list_nodes()]
+        services = self._nova.list_compute_services()
+        if None in services.values():
             raise exceptions.CommandError(
                 'Nova does not show servers of a cell that does not answer '
                 '("openstack compute service list" shows its hosts as '
                 'UNKNOWN), so that nothing was compared. Audit again when '
                 'the cell answers.'
             )
-        return dataclasses.replace(cloud, nodes=nodes)
+        return dataclasses.replace(
+            cloud,
+            nodes={one.name: one.uuid for one in nodes},
+            unmapped=frozenset(services.keys() - {one.host for one in nodes}),
+        )
 
     def _list_providers(self) -> dict[str, provider_obj.Provider]:
         found = retry.call(self._placement.list_providers)
@@ -205,23 +239,19 @@ class Reader:
         self,
         cloud: cloud_mod.Cloud,
         servers: Collection[str] = (),
-        *,
-        skips_holds: bool = False,
     ) -> cloud_mod.Cloud:
         """Add the servers and migrations that hold something.
 
         Nova lists no server that is deleted but can be restored.
 
         :param servers: more of them
-        :param skips_holds: whether to pass over what may hold room for
-            reserved servers, which are many, and no servers
         """
         unknown = {
             one
             for one in cloud.held.keys()
             - cloud.servers.keys()
             - cloud.moves.keys()
-            if not (skips_holds and hold.may_be_hold(one))
+            if not _is_hold(cloud, one)
         }
         moves = {**cloud.moves, **self._find_migrations(unknown - {*servers})}
         wanted = (unknown - moves.keys()) | {*servers}
@@ -260,6 +290,17 @@ class Reader:
         )
         known = {uuid: one for uuid, one in found if one is not None}
         return known, frozenset(uuids - known.keys())
+
+
+def _is_hold(cloud: cloud_mod.Cloud, consumer: str) -> bool:
+    """Return whether a consumer holds room for reserved servers.
+
+    They are many. Before each is read for itself, its uuid tells it apart.
+    """
+    fresh = cloud.fresh.get(consumer)
+    if fresh is None:
+        return hold.may_be_hold(consumer)
+    return fresh.consumer_type == hold.CONSUMER_TYPE
 
 
 def _check(cloud: cloud_mod.Cloud) -> None:

@@ -214,24 +214,23 @@ class Nova(compute_mod.Compute):
                     found[str(one['uuid'])] = str(one['instance_uuid'])
         return found
 
-    def list_nodes(self) -> dict[str, str]:
-        """Return name -> uuid of the hypervisors, those that are down, too.
+    def list_nodes(self) -> Iterator[cloud_mod.Node]:
+        """Return the hypervisors, those that are down, too.
 
         :raises ComputeUnavailable: as above
         """
-        return {
-            str(one['hypervisor_hostname']): str(one['id'])
-            for one in self._page(
-                'list hypervisors',
-                '/os-hypervisors',
-                'hypervisors',
-                'id',
-                limit='1000',
-            )
-        }
+        action = 'list hypervisors'
+        for one in self._page(
+            action,
+            '/os-hypervisors/detail',
+            'hypervisors',
+            'id',
+            limit='1000',
+        ):
+            yield self._understand(action, _parse_node, one)
 
-    def is_partial(self) -> bool:
-        """Return whether a cell does not answer, of which nothing is shown.
+    def list_compute_services(self) -> dict[str, str | None]:
+        """Return host -> state of its nova-compute; None of a cell away.
 
         :raises ComputeUnavailable: as above
         """
@@ -244,9 +243,12 @@ class Nova(compute_mod.Compute):
         )
         return self._understand(
             action,
-            lambda one: any(
-                each['status'] == 'UNKNOWN' for each in one.json()['services']
-            ),
+            lambda one: {
+                str(each['host']): (
+                    None if each['status'] == 'UNKNOWN' else str(each['state'])
+                )
+                for each in one.json()['services']
+            },
             response,
         )
 
@@ -287,6 +289,14 @@ class Nova(compute_mod.Compute):
                 return
             yield from page
             last = str(page[-1][key])
+
+
+def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
+    return cloud_mod.Node(
+        name=body['hypervisor_hostname'],
+        uuid=body['id'],
+        host=body['service']['host'],
+    )
 
 
 def _parse_move(body: Mapping[str, Any]) -> cloud_mod.Move:

@@ -27,6 +27,19 @@ ENDED = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A hypervisor of Nova.
+
+    :ivar uuid: which is that of its root provider
+    :ivar host: of its nova-compute
+    """
+
+    name: str
+    uuid: str
+    host: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A migration of Nova, of any type.
 
@@ -45,7 +58,8 @@ def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
     """Return uuid -> migration.
 
     A migration to another cell has a record in each of them, both with its
-    uuid. It has not ended before both have.
+    uuid; of two in one answer Nova shows the one that was changed last. Of
+    two that it does show, the one that goes on is taken.
     """
     found: dict[str, Move] = {}
     for one in moves:
@@ -83,6 +97,8 @@ class Cloud:
     :ivar owned: those of this package
     :ivar reached: sharing provider -> the roots of the hosts that reach it
     :ivar nodes: name of a hypervisor -> its uuid, which is that of its root
+    :ivar unmapped: hosts of nova-computes whose hypervisors Nova does not
+        list, as those of a host that is in no cell yet
     :ivar servers: uuid -> server
     :ivar absent: uuids that are no server's, as Nova was asked for each
     :ivar moves: uuid -> migration
@@ -94,6 +110,7 @@ class Cloud:
     reached: Mapping[str, frozenset[str]]
     nodes: Mapping[str, str]
     servers: Mapping[str, nova_server.NovaServer]
+    unmapped: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
     fresh: Mapping[str, responses.Allocations] = dataclasses.field(
@@ -170,6 +187,12 @@ class Cloud:
             return '', name
         return root.name, name.removeprefix(f'{root.name}_')
 
+    def is_known(self, rp_uuid: str) -> bool:
+        """Return whether a provider is of a host that Nova has, or shared."""
+        owned = self.owned.get(rp_uuid)
+        is_shared = owned is not None and owned.is_pool
+        return is_shared or self.find_root(rp_uuid) in self.roots
+
     def find_home(self, server: nova_server.NovaServer) -> str:
         """Return the root of a server's host; '' for none, or none known."""
         return self.nodes.get(server.host, '')
@@ -187,8 +210,12 @@ class Cloud:
     def is_open(self, move: Move) -> bool:
         """Return whether Nova may go on with a migration.
 
-        With an evacuation, when nova-compute of the former host starts again.
+        With an evacuation, when nova-compute of the former host starts again:
+        unless that host is certainly gone.
         """
         if move.status == _EVACUATED:
-            return move.kind == EVACUATION and move.source in self.nodes
+            is_gone = move.source and move.source not in self.nodes
+            return move.kind == EVACUATION and not (
+                is_gone and not self.unmapped
+            )
         return move.status not in ENDED

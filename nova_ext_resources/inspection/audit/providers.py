@@ -55,7 +55,14 @@ def _list_homeless(
             finding.ask(f'it belongs to no host; {delete}'),
         )
         return
-    verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
+    if cloud.unmapped:
+        hosts = ', '.join(sorted(cloud.unmapped))
+        verdict = finding.wait(
+            f'Nova has a nova-compute on {hosts}, and lists no hypervisor of '
+            'it. Map it to a cell: nova-manage cell_v2 discover_hosts'
+        )
+    else:
+        verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
     yield finding.make(cloud, Kind.HOST_GONE, rp_uuid, verdict)
 
 
@@ -99,8 +106,9 @@ def _list_oversold(
 
 def _count_units(inventory: inventory_obj.Inventory) -> int:
     """Return how much may be allocated; what is held stays so when closed."""
-    is_closed = inventory.reserved >= inventory.total
-    return inventory.total if is_closed else inventory.capacity
+    if inventory.reserved >= inventory.total:
+        return int(inventory.total * inventory.allocation_ratio)
+    return inventory.capacity
 
 
 def _list_holders(cloud: cloud_mod.Cloud, amounts: Mapping[str, int]) -> str:

@@ -11,6 +11,9 @@ from nova_ext_resources.reservation import nova_server
 
 Kind = finding.Kind
 
+#: Statuses from which Nova moves a server to another host.
+_MOVABLE = ('ACTIVE', 'SHUTOFF')
+
 
 def list_findings(
     cloud: cloud_mod.Cloud, server: nova_server.NovaServer
@@ -110,10 +113,16 @@ def _advise(
             'it to the server, see "nova-compute was killed" on the page of '
             'troubleshooting'
         )
+    if server.status not in _MOVABLE:
+        return finding.ask(
+            f'the server is in {server.status}: have it run or stop first, '
+            'and audit again'
+        )
     return finding.ask(
         'have Nova allocate anew what the flavor requests: openstack server '
-        f'shelve --offload --wait {server.uuid}; openstack server unshelve '
-        f'{server.uuid}'
+        f'migrate --wait {server.uuid}; openstack server migration confirm '
+        f'{server.uuid}. Or shelve, offload and unshelve it, which loses '
+        'ephemeral and swap disks'
     )
 
 

@@ -52,4 +52,30 @@ def _judge(
         )
     if consumer not in cloud.absent:
         return finding.wait('Nova may be creating it')
-    return finding.REPAIR
+    if not all(map(cloud.is_known, cloud.held[consumer])):
+        return finding.ask(
+            'it has resources of a host that this Nova does not have, and may '
+            'be a server of another Nova. If it is not, delete it: openstack '
+            f'resource provider allocation delete {consumer}'
+        )
+    return _find_mover(cloud, consumer) or finding.REPAIR
+
+
+def _find_mover(
+    cloud: cloud_mod.Cloud, consumer: str
+) -> finding.Verdict | None:
+    """Return that it may be a migration that Nova did not list.
+
+    Nova leaves out those of a cell that does not answer in time. What a
+    migration holds is of the project of its server.
+    """
+    fresh = cloud.fresh.get(consumer)
+    for server in cloud.servers.values():
+        if fresh is None or server.project != fresh.project_id:
+            continue
+        if finding.find_task(cloud, server) or server.status == finding.ERROR:
+            return finding.wait(
+                f'it may be a migration of server {server.uuid}, which is of '
+                f'its project and in {server.status}'
+            )
+    return None

@@ -15,6 +15,7 @@ from tests.functional.virt import audits
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import pools
+from tests.unit.cmd.osc import shells
 
 _OSC = 'nova_ext_resources.cmd.osc'
 _NOVA = f'{_OSC}.nova.Nova'
@@ -136,6 +137,34 @@ class RacesTest(audits.AuditTestCase):
             {pools.SEAT: 1},
             self.client.get_allocations(self.uuid).resources[self.stale],
         )
+
+    def test_migrations_that_nova_does_not_list_are_left(self) -> None:
+        """It says nothing of a cell whose migrations it cannot read."""
+        self.resize(self.server, self.make_pool_flavor(3))
+        before = self.read_placement()
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova.db.main.api.migration_get_all_by_filters',
+                side_effect=RuntimeError('no such table'),
+            )
+        )
+
+        status, rows = self.repair()
+
+        self.assertEqual((0, []), (status, rows))
+        self.assertEqual(before, self.read_placement())
+
+    def test_a_user_to_whom_nova_shows_no_single_server(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{_NOVA}.find_server', lambda *_: None)
+        )
+
+        status, output, errors = shells.run(
+            ['extended', 'resource', 'audit', '-f', 'json']
+        )
+
+        self.assertEqual((2, ''), (status, output))
+        self.assertIn('context_is_admin', errors)
 
     def test_what_has_changed_since_is_left(self) -> None:
         self.allocate(self.uuid, {self.stale: {pools.SEAT: 1}})

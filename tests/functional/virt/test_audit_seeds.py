@@ -533,19 +533,25 @@ class ProvidersTest(SeedsTestCase):
         self.client.delete_provider(uuids.root)
 
     def check_gone(self, rp_uuid: str, found: _Found) -> None:
-        """What servers have of a host that is gone is taken away."""
+        """What servers have of a host that is gone is taken away.
+
+        What nobody has there may be of a server of another Nova.
+        """
         seats = {SEAT: inventory_obj.Inventory(total=5)}
         self.set(rp_uuid, 'inventories', seats)
-        for consumer, kind in (
-            (self.uuid, 'server_elsewhere'),
-            (uuids.gone, 'no_consumer'),
-        ):
-            self.allocate(consumer, {rp_uuid: {SEAT: 2}})
-            self.check(
-                'held of a host that is gone',
-                found,
-                repaired=((kind, 'L3_0', SEAT, 2),),
-            )
+        self.allocate(self.uuid, {rp_uuid: {SEAT: 2}})
+        self.check(
+            'held of a host that is gone',
+            found,
+            repaired=(('server_elsewhere', 'L3_0', SEAT, 2),),
+        )
+        self.allocate(uuids.gone, {rp_uuid: {SEAT: 2}})
+        self.check(
+            'held by nobody of a host that is gone',
+            found,
+            ('no_consumer', 'L3_0', SEAT, 2),
+        )
+        self.allocate(uuids.gone, {rp_uuid: {SEAT: 0}})
 
     def set(self, rp_uuid: str, noun: str, value: Any) -> None:
         write: Callable[..., Any] = getattr(self.client, f'set_{noun}')

@@ -14,6 +14,7 @@ import requests_mock
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import nova
 from nova_ext_resources import exception
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import hold
 from tests import base
 
@@ -131,23 +132,37 @@ class NovaTest(base.TestCase):
         self.assertEqual(['b'], self.nova.list_moves(uuids.server))
 
     def test_hypervisors_of_all_pages(self) -> None:
-        page = [{'id': uuids.node, 'hypervisor_hostname': 'node1'}]
+        page = [
+            {
+                'id': uuids.node,
+                'hypervisor_hostname': 'node1',
+                'service': {'host': 'host1'},
+            }
+        ]
         self.mock.get(
-            f'{URL}/os-hypervisors',
+            f'{URL}/os-hypervisors/detail',
             [{'json': {'hypervisors': one}} for one in (page, [])],
         )
 
-        self.assertEqual({'node1': uuids.node}, self.nova.list_nodes())
+        self.assertEqual(
+            [cloud_mod.Node(name='node1', uuid=uuids.node, host='host1')],
+            [*self.nova.list_nodes()],
+        )
 
     def test_a_cell_that_does_not_answer(self) -> None:
-        for status, is_partial in (('enabled', False), ('UNKNOWN', True)):
-            self.mock.get(
-                f'{URL}/os-services',
-                json={
-                    'services': [{'status': 'disabled'}, {'status': status}]
-                },
-            )
-            self.assertEqual(is_partial, self.nova.is_partial())
+        self.mock.get(
+            f'{URL}/os-services',
+            json={
+                'services': [
+                    {'host': 'host1', 'status': 'disabled', 'state': 'down'},
+                    {'host': 'host2', 'status': 'UNKNOWN'},
+                ]
+            },
+        )
+
+        found = self.nova.list_compute_services()
+
+        self.assertEqual({'host1': 'down', 'host2': None}, found)
         headers = self.mock.request_history[-1].headers
         self.assertEqual('compute 2.69', headers['OpenStack-API-Version'])
 

@@ -153,6 +153,43 @@ class StrangersTest(base.TestCase):
             self.cloud, absent=frozenset({uuids.gone})
         )
 
+    def test_it_may_be_of_another_nova(self) -> None:
+        """Whose hosts this one does not have."""
+        self.cloud = dataclasses.replace(
+            self.cloud, nodes={'node2': clouds.ROOTS['node2']}
+        )
+
+        found = {
+            one.remedy
+            for one in compare.compare(self.cloud)
+            if one.kind is Kind.NO_CONSUMER
+        }
+
+        self.assertEqual({Remedy.OPERATOR}, found)
+
+    def test_it_may_be_a_migration_that_nova_has_not_listed(self) -> None:
+        """Of a server of the same project that moves, or has failed to."""
+        held = self.cloud.held[self.consumer]
+        for project, status, remedy in (
+            ('red', 'VERIFY_RESIZE', Remedy.WAIT),
+            ('red', 'ERROR', Remedy.WAIT),
+            ('red', 'ACTIVE', Remedy.REPAIR),
+            ('blue', 'VERIFY_RESIZE', Remedy.REPAIR),
+        ):
+            server = clouds.make_server(
+                SERVER, status=status, project=project, extra_specs={}
+            )
+            self.cloud = dataclasses.replace(
+                self.cloud,
+                servers={SERVER: server},
+                fresh={
+                    self.consumer: clouds.make_fresh(
+                        self.consumer, resources=held, project_id='red'
+                    )
+                },
+            )
+            self.assert_found(remedy)
+
     def set_type(self, consumer_type: str, consumer: str) -> None:
         self.cloud = clouds.allocate_all(clouds.make_cloud(), consumer)
         fresh = clouds.make_fresh(

@@ -53,6 +53,19 @@ class ProvidersTest(base.TestCase):
             compare.compare(self.cloud)[0].text,
         )
 
+    def test_a_host_that_may_be_in_no_cell_yet(self) -> None:
+        self.cloud = dataclasses.replace(
+            self.cloud, nodes={}, unmapped=frozenset({'host1'})
+        )
+
+        found = {
+            one.remedy
+            for one in compare.compare(self.cloud)
+            if one.kind is Kind.HOST_GONE
+        }
+
+        self.assertEqual({Remedy.WAIT}, found)
+
     def test_a_host_with_another_uuid(self) -> None:
         self.replace(nodes={**clouds.ROOTS, 'node1': uuids.other})
 
@@ -132,6 +145,13 @@ class ProvidersTest(base.TestCase):
 
         self.sell(5)
         self.assert_found((Kind.OVERSOLD, Remedy.OPERATOR, 'L3_0', WAYS))
+
+        doubled = inventory.Inventory(
+            total=4, reserved=4, allocation_ratio=2.0
+        )
+        self.replace_provider(L3_0, inventories={WAYS: doubled})
+        self.sell(8)
+        self.assert_found()
 
     def test_a_pool_that_is_not_tied(self) -> None:
         pool = clouds.POOL

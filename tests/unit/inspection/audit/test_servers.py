@@ -102,6 +102,27 @@ class ServersTest(base.TestCase):
             clouds.describe(self.cloud),
         )
 
+    def test_an_evacuation_from_a_host_that_may_be_there(self) -> None:
+        """Nova hides the host, or has not mapped it to a cell yet."""
+        self.allocate('node2', 'L3_1')
+        self.add_move('done', kind='evacuation')
+        self.assert_elsewhere(Remedy.WAIT)
+
+        self.add_move('done', kind='evacuation', source='node4')
+        self.assert_elsewhere(Remedy.REPAIR)
+        self.cloud = dataclasses.replace(
+            self.cloud, unmapped=frozenset({'host4'})
+        )
+        self.assert_elsewhere(Remedy.WAIT)
+
+    def test_a_server_that_cannot_be_moved_now(self) -> None:
+        self.allocate('node1', 'L3_0', 1)
+        self.add_server(status='RESCUE')
+
+        [one] = compare.compare(self.cloud)
+
+        self.assertIn('the server is in RESCUE', one.text)
+
     def test_a_server_that_has_nothing_where_it_is(self) -> None:
         """It may be the guest, and not the allocation, that is elsewhere."""
         self.allocate('node1', 'L3_0', 0)
@@ -199,7 +220,7 @@ class ServersTest(base.TestCase):
             self.assert_found((kind, Remedy.OPERATOR, 'L3_0', WAYS))
             [one] = compare.compare(self.cloud)
             self.assertEqual(wrong, one.amount)
-            self.assertIn(f'shelve --offload --wait {SERVER}', one.text)
+            self.assertIn(f'server migrate --wait {SERVER}', one.text)
             self.assertEqual('node1', one.host)
 
     def test_less_than_requested_while_nova_is_at_work(self) -> None:
