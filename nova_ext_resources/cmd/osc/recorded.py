@@ -27,7 +27,7 @@ _HIDDEN_REASONS = (
 )
 _HIDDEN_ENDS = (
     f'the rest of reasons that end with "{history.CUT}": Nova keeps 255 '
-    'characters, and the log of the service has all'
+    'bytes, and the log of the service has all'
 )
 _HIDDEN_MIGRATIONS = (
     'migrations that failed, which Nova shows to administrators alone'
