@@ -3,6 +3,7 @@
 """Brings the tables of a database up to date."""
 
 import pathlib
+import threading
 
 from alembic import command
 from alembic import config as alembic_config
@@ -31,17 +32,22 @@ _UNKNOWN = (
 )
 
 
+#: Alembic keeps in globals what it upgrades: of two threads, one would go on
+#: with the connection of the other.
+_UPGRADING = threading.Lock()
+
+
 def upgrade(database: database_mod.Database) -> None:
     """Make the tables, or change them to those of this release.
 
-    Only one process may do so at a time.
+    Only one process may do so at a time; its threads wait for one another.
 
     :raises StoreError: the tables are of a newer release, or the database
         refused a statement. SQLite and PostgreSQL
         have undone all; of MariaDB restore a copy
     """
     config = _make_config()
-    with database.transaction() as connection:
+    with _UPGRADING, database.transaction() as connection:
         _check_whole(connection)
         config.attributes['connection'] = connection
         try:

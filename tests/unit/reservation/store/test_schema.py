@@ -2,9 +2,11 @@
 
 """Tests of the migrations."""
 
+from concurrent import futures
 import json
 import logging
 import re
+import threading
 from typing import Any, ClassVar
 
 from alembic import autogenerate
@@ -203,6 +205,22 @@ class SchemaTest(base.TestCase):
         schema.ensure(database)
 
         schema.check(other)
+
+    def test_threads_that_make_the_tables_at_the_same_time(self) -> None:
+        """As in a service that starts: each opens the store for itself."""
+        count = 8
+        begun = threading.Barrier(count)
+
+        def ensure(url: str) -> None:
+            begun.wait()
+            schema.ensure(database_mod.Database(url))
+
+        with futures.ThreadPoolExecutor(count) as threads:
+            for _attempt in range(5):
+                url = f'sqlite:///{self.make_folder()}/reservations.db'
+                for _done in threads.map(ensure, [url] * count):
+                    pass
+                schema.check(database_mod.Database(url))
 
 
 class FirstTablesTest(stores.StoreTestCase):
