@@ -149,9 +149,7 @@ class MovesSuite(ResizesSuite):
 
         self.assertEqual({}, self.get_host('host1').entries)
         guest.go.set()
-        self._wait_for_server_parameter(
-            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
+        self.wait_for_evacuation(server)
         self.act(server, 'os-start')
         self._wait_for_state_change(server, 'ACTIVE')
         self.assert_agreement(host2={server['id']: State.APPLIED})

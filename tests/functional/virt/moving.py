@@ -357,6 +357,17 @@ class MovesTestCase(base.NovaTestCase):
             # Nova gives the allocations back after it has ended the move.
             self.wait_until(functools.partial(self._has_left, host, uuids))
 
+    def wait_for_evacuation(self, server: Any) -> Any:
+        """Return a server when it is on its next host, where it is off.
+
+        Nova says that it is off before it records the host.
+        """
+        self._wait_for_server_parameter(
+            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        self._wait_for_migration_status(server, ['done', 'completed'])
+        return self.admin_api.get_server(server['id'])
+
     def wait_for_failure(self, server: Any) -> None:
         """Return when Nova has given a move up."""
         self.wait_until(lambda: self.find_migration(server).status == 'error')

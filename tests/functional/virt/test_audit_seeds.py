@@ -239,9 +239,7 @@ class LeftoversTest(SeedsTestCase):
     def test_an_evacuated_host(self) -> None:
         server = self.boot(self.flavor, host='host2')
         self.evacuate(server)
-        self._wait_for_server_parameter(
-            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
+        self.wait_for_evacuation(server)
         # host2 deletes it itself when it comes back.
         self.assertEqual((0, []), self.audit())
         status, rows = self.audit('--in-progress')
@@ -270,9 +268,7 @@ class LeftoversTest(SeedsTestCase):
 
     def test_an_evacuated_host_that_is_gone_for_good(self) -> None:
         self.evacuate(self.server)
-        self._wait_for_server_parameter(
-            self.server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
+        self.wait_for_evacuation(self.server)
         seats = self.seats['host1']
         leftover = ('server_elsewhere', self.name(seats), SEAT, 1)
         gone = [

@@ -100,9 +100,7 @@ class PoolTest(pools.PoolTestCase):
         server = self.boot(self.make_pool_flavor(4), host='host1')
 
         self.evacuate(server)
-        moved = self._wait_for_server_parameter(
-            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
+        moved = self.wait_for_evacuation(server)
         self.assertNotEqual('host1', moved['OS-EXT-SRV-ATTR:host'])
         self.assertEqual(4, self.count_used())
 
@@ -163,9 +161,7 @@ class TwoPoolsTest(pools.PoolTestCase):
         other = dataclasses.replace(pools.POOL, name='rack2')
 
         self.evacuate(server)
-        self._wait_for_server_parameter(
-            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
+        self.wait_for_evacuation(server)
         self.bring_back('host1')
 
         self.wait_for_used(4)
@@ -341,6 +337,7 @@ class SourceTest(pools.PoolTestCase):
         self.publish_all()
         self.assertEqual((pools.TOTAL, pools.TOTAL), self.find_numbers())
         self._delete_server(server)
+        self.wait_for_used(0)
         self.publish_all()
 
         left = [one['uuid'] for one in self._get_all_providers()]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
+# shellcheck shell=sh
+
 # In the guest: run one job after the other, until there is a file "stop".
 
-cd /run/out
+cd /run/out || exit
 hostname guest
 printf "127.0.0.1 localhost guest\n" >/etc/hosts
 ip link set lo up
