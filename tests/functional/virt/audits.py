@@ -36,7 +36,7 @@ class AuditTestCase(pools.PoolTestCase):
         super().setUp()
         self.flags(cores=-1, instances=-1, ram=-1, group='quota')
         self.set_pool(total=TOTAL)
-        self.publish_all()
+        self.publish_when_read()
         self.client = placement_client.Client(self._make_placement())
         adapters = {
             'placement': self._make_placement(),
@@ -49,6 +49,21 @@ class AuditTestCase(pools.PoolTestCase):
         )
         for name, value in (('AUTH_TYPE', 'none'), ('ENDPOINT', 'http://no')):
             self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+
+    def migrate_live(self, server: Any, host: str | None = None) -> Any:
+        return self._settle(super().migrate_live(server, host))
+
+    def confirm(self, server: Any) -> Any:
+        return self._settle(super().confirm(server))
+
+    def revert(self, server: Any, state: str = 'ACTIVE') -> Any:
+        return self._settle(super().revert(server, state))
+
+    def _settle(self, server: Any) -> Any:
+        """Return a server when Nova has deleted what its migration had."""
+        move = self.find_migration(server).uuid
+        self.wait_until(lambda: not self._get_allocations_by_server_uuid(move))
+        return server
 
     def find_pools_file(self, host: str) -> pathlib.Path:
         path = super().find_pools_file(host)

@@ -4,6 +4,7 @@
 
 import json
 import pathlib
+import time
 from typing import Any
 
 import fixtures
@@ -106,6 +107,18 @@ class PoolTestCase(moving.MovesTestCase):
     def publish_all(self) -> None:
         for service in self.services.values():
             self.publish(service)
+
+    def publish_when_read(self) -> None:
+        """Run a round in which each host reads its pools anew."""
+        for service in self.services.values():
+            plugin = service.driver._ext.host._discovery._plugins[
+                'shared_pool'
+            ]
+            for reader in plugin._readers.values():
+                reader._began_at = float('-inf')
+                reader.start()
+                reader.wait(time.monotonic() + base.SECONDS)
+        self.publish_all()
 
     def list_alarms(self, host: str) -> list[tuple[str, str]]:
         found = self.services[host].driver._ext.health.snapshot().alarms

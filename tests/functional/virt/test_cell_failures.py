@@ -267,6 +267,10 @@ class CellEndTest(CellFailuresTestCase):
 
     def fail_to_revert(self) -> None:
         self.act(self.server, 'revertResize')
+        # The conductor clears the server's task once more, and tells.
+        self.notifier.wait_for_versioned_notifications(
+            'compute_task.migrate_server.error'
+        )
         self._wait_for_server_parameter(
             self.server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
         )

@@ -4,7 +4,6 @@
 
 import dataclasses
 import pathlib
-import time
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -266,7 +265,7 @@ class SourceTest(pools.PoolTestCase):
         ):
             with self.subTest(text=text):
                 self.set_pool(text)
-                self._publish_when_read()
+                self.publish_when_read()
 
                 self.assertEqual((pools.TOTAL, 0), self.find_numbers())
                 for host in self.HOSTS:
@@ -281,21 +280,9 @@ class SourceTest(pools.PoolTestCase):
         self.boot(self.make_pool_flavor(4))
 
         self.set_pool(total=20)
-        self._publish_when_read()
+        self.publish_when_read()
         self.assertEqual((20, 0), self.find_numbers())
         self.assert_counted(8)
-
-    def _publish_when_read(self) -> None:
-        """Run a round in which each host reads its pools anew."""
-        for service in self.services.values():
-            plugin = service.driver._ext.host._discovery._plugins[
-                'shared_pool'
-            ]
-            for reader in plugin._readers.values():
-                reader._began_at = float('-inf')
-                reader.start()
-                reader.wait(time.monotonic() + base.SECONDS)
-        self.publish_all()
 
     def test_what_others_use_is_not_given_to_servers(self) -> None:
         flavor = self.make_pool_flavor(4)
@@ -303,14 +290,14 @@ class SourceTest(pools.PoolTestCase):
         self.publish_all()
         # 10 in all, 4 of the server: others have 3.
         self.set_pool(total=10, free=3)
-        self._publish_when_read()
+        self.publish_when_read()
 
         self.assertEqual((10, 3), self.find_numbers())
         refused = self.boot(flavor, state='ERROR')
         self._delete_server(refused)
 
         self.set_pool(total=10, free=6)
-        self._publish_when_read()
+        self.publish_when_read()
         self.assertEqual((10, 0), self.find_numbers())
         self.boot(flavor)
         self.assert_counted(8)
@@ -321,7 +308,7 @@ class SourceTest(pools.PoolTestCase):
             self.boot(flavor)
 
         self.set_pool(total=7)
-        self._publish_when_read()
+        self.publish_when_read()
 
         self.assertEqual((pools.TOTAL, 2), self.find_numbers())
         self.compare('host1')
