@@ -170,9 +170,20 @@ class PoolSweeper:
     def _list_held(
         self, listed: provider_obj.Provider
     ) -> tuple[changes.Held, ...]:
+        """Return who has some of a pool that this host has left.
+
+        :raises ConcurrentUpdate: nobody has any more
+        """
         if pool_obj.make_aggregate_uuid(listed.rp_uuid) not in self._left:
             return ()
         holders = self._client.list_holders(listed.rp_uuid)
+        if not any(holders.values()):
+            # Of the last one that was deleted after that.
+            raise exception.ConcurrentUpdate(
+                action=f'delete provider {listed.name}',
+                detail='it was in use, and nobody holds any of it; delete '
+                'what is below it, if anything is',
+            )
         return tuple(
             changes.Held(
                 name=listed.name,

@@ -16,6 +16,7 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import pool_sweep
 from nova_ext_resources.placement import publisher
 from nova_ext_resources.placement import responses
@@ -212,6 +213,22 @@ class PoolTest(PoolTestCase):
         self.allocate(0)
         self.publish('host3')
         self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual({*HOSTS}, self.list_names())
+
+    def test_the_last_server_goes_while_it_is_swept(self) -> None:
+        """After the provider could not be deleted, before it is reported."""
+        self.publish()
+        self.allocate(10)
+        self.pools = dict.fromkeys(HOSTS, ())
+        list_holders = placement_client.Client.list_holders
+
+        def list_late(client: Any, rp_uuid: str) -> Any:
+            self.allocate(0)
+            return list_holders(client, rp_uuid)
+
+        self.patch(placement_client.Client, 'list_holders', list_late)
+        self.publish()
+
         self.assertEqual({*HOSTS}, self.list_names())
 
     def test_hosts_that_never_knew_it_leave_it_alone(self) -> None:
