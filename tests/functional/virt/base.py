@@ -27,6 +27,7 @@ from tests.functional import shared
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import workers
+from tests.functional.virt import slow
 from tests import statements
 
 CONF = nova.conf.CONF
@@ -164,6 +165,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.useFixture(routes.OneRouter())
         self.useFixture(_SharedSqlite())
         super().setUp()
+        self.useFixture(slow.SlowNova())
         self.useFixture(workers.WokenWorkers())
         _make_patient(self.notifier, 'wait_for_')
         self.useFixture(rounds.OneAtATime())
