@@ -30,7 +30,6 @@ NAMES = (
     'nova.compute.manager:ComputeVirtAPI._compute',
     'nova.compute.power_state:PAUSED',
     'nova.compute.power_state:RUNNING',
-    'nova.compute.provider_config:_parse_provider_yaml',
     'nova.compute.provider_config:get_provider_configs',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'

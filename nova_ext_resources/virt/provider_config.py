@@ -84,16 +84,10 @@ def list_collisions(
 
 
 def _describe(folder: str, err: Exception) -> str:
-    """Return which file Nova refuses, and why, as far as that helps."""
+    """Return which files Nova reads, and why it refuses one of them."""
     reason = ' '.join(f'{type(err).__name__}: {err}'.split())
     reason = textwrap.shorten(reason, _MAX_REASON, placeholder=' ...')
     paths = sorted(glob.glob(os.path.join(folder, '*.yaml')))
-    for path in paths:
-        try:
-            provider_config._parse_provider_yaml(path)
-        # As above.
-        except Exception:
-            return f'{path}: {reason}'
     return f'{", ".join(paths) or folder}: {reason}'
 
 
