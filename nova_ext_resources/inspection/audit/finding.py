@@ -2,6 +2,7 @@
 
 """One thing that is wrong, and what to do about it."""
 
+from collections.abc import Iterator
 import dataclasses
 import enum
 
@@ -182,3 +183,28 @@ def make(
         server=server,
         amount=amount,
     )
+
+
+def list_held(
+    cloud: cloud_mod.Cloud,
+    kind: Kind,
+    consumer: str,
+    verdict: Verdict,
+    *,
+    server: str = '',
+) -> Iterator[Finding]:
+    """Make one for each resource of this package that a consumer holds."""
+    for rp_uuid, resources in cloud.held[consumer].items():
+        if rp_uuid not in cloud.owned:
+            continue
+        for name, amount in sorted(resources.items()):
+            yield make(
+                cloud,
+                kind,
+                rp_uuid,
+                verdict,
+                resource_class=name,
+                consumer=consumer,
+                server=server,
+                amount=amount,
+            )

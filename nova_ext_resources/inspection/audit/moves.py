@@ -23,22 +23,14 @@ def list_findings(
     Until it ends, it holds what its server had on the host that it leaves.
     """
     verdict = _judge(cloud, move)
-    if verdict is None:
-        return
-    for rp_uuid, resources in cloud.held[move.uuid].items():
-        if rp_uuid not in cloud.owned:
-            continue
-        for name, amount in sorted(resources.items()):
-            yield finding.make(
-                cloud,
-                finding.Kind.MIGRATION_ENDED,
-                rp_uuid,
-                verdict,
-                resource_class=name,
-                consumer=move.uuid,
-                server=move.server_uuid,
-                amount=amount,
-            )
+    if verdict is not None:
+        yield from finding.list_held(
+            cloud,
+            finding.Kind.MIGRATION_ENDED,
+            move.uuid,
+            verdict,
+            server=move.server_uuid,
+        )
 
 
 def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:

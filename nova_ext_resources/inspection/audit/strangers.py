@@ -26,20 +26,12 @@ def list_findings(
     kind = fresh.consumer_type if fresh else responses.UNKNOWN_CONSUMER_TYPE
     if kind == hold.CONSUMER_TYPE:
         return
-    verdict = _judge(cloud, consumer, kind)
-    for rp_uuid, resources in cloud.held[consumer].items():
-        if rp_uuid not in cloud.owned:
-            continue
-        for name, amount in sorted(resources.items()):
-            yield finding.make(
-                cloud,
-                finding.Kind.NO_CONSUMER,
-                rp_uuid,
-                verdict,
-                resource_class=name,
-                consumer=consumer,
-                amount=amount,
-            )
+    yield from finding.list_held(
+        cloud,
+        finding.Kind.NO_CONSUMER,
+        consumer,
+        _judge(cloud, consumer, kind),
+    )
 
 
 def _judge(
