@@ -23,6 +23,7 @@ files:
 * ``patience``: how long anything is waited for
 * ``placement``: what placement says of providers and consumers
 * ``process``: the process of a nova-compute, from outside
+* ``promises``: whether each promise is kept where no rule explains a state
 * ``records``: what Nova's database says of servers and moves
 * ``report``: prints what came of each kill
 * ``seen``: what is compared of a host

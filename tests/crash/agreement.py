@@ -14,6 +14,7 @@ from tests.crash import allocations
 from tests.crash import misallocations
 from tests.crash import novas
 from tests.crash import placement
+from tests.crash import promises
 from tests.crash import records
 from tests.crash import seen as seen_mod
 from tests.crash import transfers
@@ -27,6 +28,9 @@ WAYS = seen_mod.WAYS
 
 #: Alarms about what placement has, which Nova may have left so.
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
+
+#: Alarms that say that placement has other than a host holds.
+_OF_AMOUNTS = (*_OF_PLACEMENT, alarm.NOT_HELD)
 
 #: Alarms that name a move, which Nova may have left.
 _OF_MOVES = (*_OF_PLACEMENT, alarm.MOVE_IN_DOUBT)
@@ -47,10 +51,16 @@ class Differences:
 
     :ivar ours: what this package has to answer for
     :ivar novas: allocations that Nova has left, with its own resources
+    :ivar kept: what no rule explains, where each promise is kept all the same
     """
 
     ours: list[str] = dataclasses.field(default_factory=list)
     novas: dict[str, str] = dataclasses.field(default_factory=dict)
+    kept: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, text: str, *, is_kept: bool) -> None:
+        """Add what no rule explains."""
+        (self.kept if is_kept else self.ours).append(text)
 
 
 def compare(servers: 'operations.Servers') -> Differences:
@@ -62,18 +72,20 @@ def compare(servers: 'operations.Servers') -> Differences:
         host for host, one in site.computes.items() if one.has_died
     )
     for host, said in reports.items():
-        before = len(made.ours)
+        before = len(made.ours), len(made.kept)
         seen = seen_mod.Seen(
             site=site, host=host, said=said, found=found, killed=killed
         )
         _judge_alarms(seen, made)
         made.ours += _compare_ledger(seen)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
+        made.ours += promises.list_shared(seen)
         made.ours += _compare_guests(said)
         made.ours += _compare_view(said)
         _compare_nova(seen, reports, made)
         _compare_placement(seen, made)
-        made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
+        for texts, begin in zip((made.ours, made.kept), before, strict=True):
+            texts[begin:] = [f'{host}: {one}' for one in texts[begin:]]
     for compute in site.computes.values():
         compute.note_compared()
     return made
@@ -87,7 +99,8 @@ def _judge_alarms(seen: seen_mod.Seen, made: Differences) -> None:
     for name, subject, text in seen.said['problems']:
         left = next(filter(None, _list_left(seen, name, subject, text)), None)
         if left is None:
-            made.ours.append(f'{name}: {text}')
+            is_kept = name in _OF_AMOUNTS and promises.differs(seen, subject)
+            made.add(f'{name}: {text}', is_kept=is_kept)
         else:
             made.novas[left] = f'{name}: {text}'
 
@@ -274,7 +287,7 @@ def _compare_nova(
             continue
         left, why = _find_excuse(seen, reports, one, text)
         if left is None:
-            made.ours.append(text)
+            made.add(text, is_kept=_has_more(one, entry))
         else:
             made.novas[left] = f'{host}: {text}, {why}'
     for uuid, entry in seen.entries.items():
@@ -323,6 +336,15 @@ def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
     if entry.cpus != request.find_cpus(one):
         return f'server {one.uuid} {_OTHERWISE}'
     return ''
+
+
+def _has_more(one: Any, entry: assignment.Entry | None) -> bool:
+    """Return whether a server has all that its flavor says, and more."""
+    return (
+        entry is not None
+        and entry.state is State.APPLIED
+        and _count(entry) > _count_requested(one.flavor)
+    )
 
 
 def _has_left(
@@ -390,8 +412,8 @@ def _count(entry: assignment.Entry) -> int:
 
 
 def _compare_placement(seen: seen_mod.Seen, made: Differences) -> None:
-    for left, text in allocations.compare(seen):
+    for place, left, text in allocations.compare(seen):
         if left is None:
-            made.ours.append(text)
+            made.add(text, is_kept=promises.is_kept(seen, place))
         else:
             made.novas[left] = f'{seen.host}: {text}'

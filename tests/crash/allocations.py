@@ -48,7 +48,9 @@ class _Difference:
         return uuid, self.place[1], self.place[2]
 
 
-def compare(seen: seen_mod.Seen) -> Iterator[tuple[str | None, str]]:
+def compare(
+    seen: seen_mod.Seen,
+) -> Iterator[tuple[seen_mod.Place, str | None, str]]:
     """Yield what differs, with the consumer that Nova has left; None: none."""
     held, allocated = seen.list_held(), seen.list_allocated()
     for place in sorted(held.keys() | allocated.keys()):
@@ -60,10 +62,10 @@ def compare(seen: seen_mod.Seen) -> Iterator[tuple[str | None, str]]:
         text = str(one)
         for find, why in _RULES:
             if left := find(one):
-                yield left, f'{text}, {why.format(left)}'
+                yield place, left, f'{text}, {why.format(left)}'
                 break
         else:
-            yield None, text
+            yield place, None, text
 
 
 # -- what Nova leaves --------------------------------------------------------

@@ -26,7 +26,7 @@ class LeftTestCase(base.TestCase):
     def compare(self, *entries: Any, **given: Any) -> list[str | None]:
         """Return whom Nova has left each difference."""
         seen = self.left.see(*entries, **given)
-        return [uuid for uuid, _text in allocations.compare(seen)]
+        return [uuid for _place, uuid, _text in allocations.compare(seen)]
 
 
 class AbandonedTest(LeftTestCase):
@@ -246,7 +246,7 @@ class TakenBackTest(LeftTestCase):
         seen = dataclasses.replace(
             seen, said={**seen.said, 'providers': providers}
         )
-        return [uuid for uuid, _text in allocations.compare(seen)]
+        return [uuid for _place, uuid, _text in allocations.compare(seen)]
 
     def test_it_is_accepted(self) -> None:
         self.assertEqual(['server', 'server'], self.find(self.entry))
