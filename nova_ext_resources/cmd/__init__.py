@@ -5,6 +5,7 @@
 * ``checks``: what ``status`` checks
 * ``compute``: ``nova-compute-ext``: nova-compute from a develop install
 * ``configuration``: the options of nova-compute, as these programs read them
+* ``diff``: what ``status`` compares with placement
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another

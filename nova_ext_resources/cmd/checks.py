@@ -266,7 +266,7 @@ class Checks:
             self._warn_of_loss(path)
             return f'nova-compute will make {path}.'
         try:
-            count = len(ledger_copy.read_entries(path))
+            count = len(ledger_copy.read(path).entries)
         except exception.LedgerNotChecked as err:
             LOG.warning('%s', err)
             return ''

@@ -3,8 +3,8 @@
 """``nova-ext-resources-status``: would nova-compute start here, and with what.
 
 Run as the user that nova-compute runs as. It changes nothing, so that it may
-run before nova-compute is started or while it runs. Output and exit status
-are those of ``nova-status upgrade check``.
+run before nova-compute is started or while it runs. Output and exit status of
+``check`` are those of ``nova-status upgrade check``.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.cmd import checks
 from nova_ext_resources.cmd import configuration
+from nova_ext_resources.cmd import diff
 from nova_ext_resources import exception
 
 _PROGRAM = 'nova-ext-resources-status'
@@ -54,12 +55,19 @@ def make_parser() -> argparse.ArgumentParser:
     checking.add_argument(
         '--json', action='store_true', help='print JSON, not a table'
     )
+    comparing = commands.add_parser(
+        'diff', description=diff.DESCRIPTION, epilog=diff.EXIT_STATUS
+    )
+    configuration.add_arguments(comparing)
+    diff.add_arguments(comparing)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the host; return the exit status."""
+    """Check or compare the host; return the exit status."""
     options = make_parser().parse_args(arguments)
+    if options.name == 'diff':
+        return diff.main(options)
     options.action_fn = lambda: check(options)
     # Where the library looks for the format of its output.
     conf: Any = argparse.Namespace(command=options)

@@ -17,7 +17,7 @@
 * ``health``: when each part last worked, and what is wrong now
 * ``kept``: whose it is what a move has kept; pure
 * ``ledger``: the durable record of what servers hold
-* ``ledger_copy``: tries on a copy whether a start could use the ledger
+* ``ledger_copy``: reads a copy of the ledger, as a start would
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: decides which step a server's claim takes, under its lock
 * ``loading``: makes a host from options: its plugins and its ledger
@@ -32,6 +32,7 @@
 * ``partners``: finds a server that can exchange its allocation with another
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here
+* ``preview``: the tree that a start would publish; pure
 * ``provider_config``: what plugins find, as a file that Nova reads; pure
 * ``recent``: remembers the last consumers that something has happened to
 * ``repair``: acts on what an audit finds

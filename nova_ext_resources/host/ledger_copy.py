@@ -8,6 +8,7 @@ writes to the files beside the database, or makes them.
 
 from collections.abc import Mapping
 import contextlib
+import dataclasses
 import os
 import pathlib
 import sqlite3
@@ -24,8 +25,25 @@ _TRIES = 5
 _OF_FOLDER = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
-def read_entries(path: str) -> Mapping[str, assignment.Entry]:
-    """Return all entries by consumer uuid, of any version that can start.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What is in a ledger.
+
+    :ivar entries: by consumer uuid
+    :ivar published: uuid of each provider that was ever published -> the
+        traits with which it was
+    """
+
+    entries: Mapping[str, assignment.Entry] = dataclasses.field(
+        default_factory=dict
+    )
+    published: Mapping[str, frozenset[str]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+def read(path: str) -> Content:
+    """Return what is in a ledger, of any version that can start.
 
     :raises LedgerNotChecked: nothing can be told of it
     :raises LedgerError: nova-compute could not start with it
@@ -36,7 +54,10 @@ def read_entries(path: str) -> Mapping[str, assignment.Entry]:
             copy = os.path.join(folder, os.path.basename(path))
             _write(copy, content)
             with contextlib.closing(ledger_mod.Ledger(copy)) as ledger:
-                return ledger.list_entries()
+                return Content(
+                    entries=ledger.list_entries(),
+                    published=ledger.list_published(),
+                )
     except OSError as err:
         raise _blame_folder(path, err) from err
     except exception.LedgerError as err:

@@ -18,4 +18,5 @@
 * ``retry``: how a call to placement is repeated
 * ``sync``: what of the tree is written, deleted, or kept while held; pure
 * ``tree``: reads the tree and writes what differs
+* ``wording``: what would be written, in words; pure
 """

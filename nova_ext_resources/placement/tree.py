@@ -100,16 +100,7 @@ class TreeWriter:
         :raises PlacementError: nothing could be read, or placement went
             away in between
         """
-        wanted = tuple(wanted)
-        seen = self._read(node, {p.rp_uuid for p in wanted})
-        shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
-        holders = self._map(self._list_holders, shrinking)
-        plan = sync.plan(
-            wanted,
-            seen,
-            holders=dict(zip(shrinking, holders, strict=True)),
-            may_delete=may_delete,
-        )
+        plan = self.plan(node, wanted, may_delete=may_delete)
         try:
             return self._apply(plan)
         finally:
@@ -118,6 +109,29 @@ class TreeWriter:
                 self._on_deleted()
 
     # Reading
+
+    def plan(
+        self,
+        node: provider_obj.Node,
+        wanted: Iterable[provider_obj.Provider],
+        *,
+        may_delete: bool = True,
+    ) -> sync.Plan:
+        """Return what :meth:`publish` would write; writes nothing.
+
+        :raises NotFound: see :meth:`publish`
+        :raises PlacementError: placement could not be read
+        """
+        wanted = tuple(wanted)
+        seen = self._read(node, {p.rp_uuid for p in wanted})
+        shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
+        holders = self._map(self._list_holders, shrinking)
+        return sync.plan(
+            wanted,
+            seen,
+            holders=dict(zip(shrinking, holders, strict=True)),
+            may_delete=may_delete,
+        )
 
     def _read(
         self, node: provider_obj.Node, wanted_uuids: set[str]

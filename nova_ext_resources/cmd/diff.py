@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova-ext-resources-status diff``: what nova-compute would publish anew.
+
+Reads the configuration, the host, a copy of the ledger and placement, and
+changes none of them.
+"""
+
+import argparse
+from collections.abc import Mapping
+import os
+import sys
+from typing import Any
+import uuid
+
+from oslo_config import cfg
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.cmd import configuration
+from nova_ext_resources.conf import state as state_conf
+from nova_ext_resources import exception
+from nova_ext_resources.host import discovery as discovery_mod
+from nova_ext_resources.host import files
+from nova_ext_resources.host import ledger_copy
+from nova_ext_resources.host import preview
+from nova_ext_resources.host import withheld
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import sync
+from nova_ext_resources.placement import tree
+from nova_ext_resources.placement import wording
+from nova_ext_resources import plugins
+
+#: As of diff(1).
+SAME, DIFFERENT, TROUBLE = 0, 1, 2
+
+DESCRIPTION = """\
+Show what nova-compute of this host would change in placement if it were
+started with this configuration and these files now. Changes nothing."""
+
+EXIT_STATUS = """\
+Exit status: 0, nothing would change; 1, something would; 2, this is not
+known."""
+
+#: Nova's name of the file with the uuid of the compute node.
+_COMPUTE_ID = 'compute_id'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command alone."""
+    parser.add_argument(
+        '--node',
+        help='uuid of the compute node (default: what the file compute_id of '
+        'nova-compute has)',
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the changes; return the exit status."""
+    try:
+        configured = configuration.read(options)
+        node_uuid = options.node or _read_node_uuid(configured.conf)
+        found, plan = _Comparison(*configured).run(node_uuid)
+    except exception.ExtResourcesError as err:
+        _complain(str(err))
+        return TROUBLE
+    for line in wording.describe(plan):
+        print(line)
+    for problem in found.failures.values():
+        _complain(problem)
+    for name in sorted(found.left_out):
+        _complain(f'{name} cannot be reported; nothing is deleted meanwhile')
+    if found.failures or found.left_out:
+        return TROUBLE
+    return DIFFERENT if plan.changes else SAME
+
+
+def _complain(text: str) -> None:
+    print(f'nova-ext-resources-status diff: {text}', file=sys.stderr)
+
+
+class _Comparison:
+    """Of one host with placement, for one run."""
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
+        self._conf, self._host = conf, host
+        self._trackers: Mapping[str, claims_base.Tracker] = (
+            plugins.load_trackers()
+        )
+
+    def run(self, node_uuid: str) -> tuple[discovery_mod.Found, sync.Plan]:
+        """Return what was found, and what would be written.
+
+        :raises ExtResourcesError: placement or the ledger cannot be read, or
+            a plugin cannot be loaded
+        """
+        client = placement_client.from_conf(self._conf)
+        root = client.get_provider(node_uuid)
+        node = provider.Node(uuid=node_uuid, hypervisor_hostname=root.name)
+        path = self._find_ledger()
+        content = ledger_copy.Content()
+        if os.path.lexists(path):
+            content = ledger_copy.read(path)
+        found = self._discover(path, content)
+        providers = preview.make_providers(
+            found,
+            host=self._host,
+            node=node,
+            content=content,
+            trackers=self._trackers,
+        )
+        plan = tree.TreeWriter(client).plan(
+            node, providers, may_delete=found.is_complete
+        )
+        return found, plan
+
+    def _find_ledger(self) -> str:
+        folder = state_conf.find_folder(self._conf)
+        options = self._conf.ext_resources
+        return files.find_ledger_path(options, folder, self._host)
+
+    def _discover(
+        self, path: str, content: ledger_copy.Content
+    ) -> discovery_mod.Found:
+        inventories: dict[str, Any] = plugins.load_with_options(
+            plugins.INVENTORY_PROVIDERS,
+            self._conf.ext_resources.inventory_providers,
+            self._conf,
+            self._host,
+            lambda: content.entries,
+        )
+        found = discovery_mod.Discovery(
+            inventories, self._host, trackers=self._trackers
+        ).scan()
+        # It has seen nothing, so that it finds nothing lost to note.
+        unavailable = withheld.Withheld(path, self._host, self._trackers)
+        return unavailable.apply(found, content.entries.values())
+
+
+def _read_node_uuid(conf: cfg.ConfigOpts) -> str:
+    """Return the uuid of the compute node, from where Nova keeps it.
+
+    That is ``state_path``, or the folder of a configuration file
+    (``nova.virt.node``).
+
+    :raises InvalidConfiguration: there is none, or it is none
+    """
+    folders = [os.path.dirname(one) for one in conf.config_file]
+    folders.append(os.path.dirname(state_conf.find_folder(conf)))
+    paths = [os.path.join(folder, _COMPUTE_ID) for folder in folders]
+    for path in filter(os.path.exists, paths):
+        try:
+            with open(path, encoding='utf-8') as file:
+                return str(uuid.UUID(file.read(40).strip()))
+        except (OSError, ValueError) as err:
+            raise exception.InvalidConfiguration(
+                option='--node',
+                value=None,
+                reason=f'{path} has no uuid of a compute node: {err}; name '
+                'the node, "openstack hypervisor list" has its ID',
+            ) from err
+    raise exception.InvalidConfiguration(
+        option='--node',
+        value=None,
+        reason=f'there is no file {" or ".join(paths)}, which nova-compute '
+        'makes when it starts first; if it is elsewhere, name the node, '
+        '"openstack hypervisor list" has its ID',
+    )

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a host would change in placement, told before it does."""
+
+import contextlib
+import io
+import textwrap
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_ext_resources.cmd import status
+from tests.functional.virt import backends
+
+_TWO = """
+resources:
+  - name: CUSTOM_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: 8}
+    traits: [CUSTOM_FAST]
+  - name: CUSTOM_TOKEN
+    units: tokens
+    description: Tokens.
+    inventory: {total: 3}
+    provider: TOKENS
+"""
+
+_ONE = """
+resources:
+  - name: CUSTOM_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: 8}
+"""
+
+_NO_SEATS = """
+resources:
+  - name: CUSTOM_TOKEN
+    units: tokens
+    description: Tokens.
+    inventory: {total: 3}
+    provider: TOKENS
+"""
+
+
+class DiffTest(backends.Static):
+    """Two hosts with six seats each, and a server that has two of host1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # The command sets the global options of the privileged helper.
+        self.addCleanup(cfg.CONF.reset)
+        self.definitions = self.folder / 'definitions.yaml'
+        self.node = self._get_provider_uuid_by_host('host1')
+        (self.folder / 'compute_id').write_text(self.node)
+        self.conf = self.folder / 'command.conf'
+        self.conf.write_text(
+            textwrap.dedent(f"""\
+                [DEFAULT]
+                host = host1
+                state_path = {self.folder}
+                """)
+        )
+        self.server = self.boot(self.make_own_flavor(2), host='host1')
+
+    def diff(self, *words: str) -> tuple[int, list[str], str]:
+        """Return the exit status, what is printed, and what is wrong."""
+        out, err = io.StringIO(), io.StringIO()
+        files = [self.folder / 'ext.conf', self.conf]
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = status.main(
+                ['diff', *(f'--config-file={one}' for one in files), *words]
+            )
+        return code, out.getvalue().splitlines(), err.getvalue()
+
+    def list_state(self) -> Any:
+        return {
+            one['name']: (
+                self._get_provider_inventory(one['uuid']),
+                self._get_provider_traits(one['uuid']),
+            )
+            for one in self._get_all_providers()
+        }
+
+    def test_nothing(self) -> None:
+        self.assertEqual((0, [], ''), self.diff())
+
+    def test_what_a_changed_file_changes(self) -> None:
+        before = self.list_state()
+        self.definitions.write_text(_TWO)
+
+        code, lines, problems = self.diff()
+
+        self.assertEqual((1, ''), (code, problems))
+        self.assertEqual(
+            {
+                'create provider host1_TOKENS': [
+                    'CUSTOM_TOKEN: new, total 3, reserved 0, min_unit 1, '
+                    'max_unit 3, step_size 1, allocation_ratio 1.0',
+                    'traits added: CUSTOM_OWNER_EXT_RESOURCES',
+                ],
+                'change provider host1_STATIC': [
+                    'CUSTOM_SEAT: total 6 -> 8, max_unit 6 -> 8',
+                    'traits added: CUSTOM_FAST',
+                ],
+            },
+            _group(lines),
+        )
+        self.assertEqual(before, self.list_state())
+
+        self.publish(self.computes['host1'])
+
+        self.assertEqual((0, [], ''), self.diff())
+
+        self.definitions.write_text(_ONE)
+
+        _code, lines, _problems = self.diff()
+
+        self.assertIn('  traits removed: CUSTOM_FAST', lines)
+        self.assertIn('delete provider host1_TOKENS', lines)
+
+    def test_what_a_server_holds_stays(self) -> None:
+        self.definitions.write_text(_NO_SEATS)
+
+        code, lines, _problems = self.diff()
+
+        self.assertEqual(1, code)
+        self.assertIn('  CUSTOM_SEAT: reserved 0 -> 6', lines)
+        self.assertIn(f'is held by {self.server["id"]}', lines[-1])
+        self.assertTrue(lines[-1].startswith('stays: '))
+
+    def test_a_wrong_definition_is_told_and_deletes_nothing(self) -> None:
+        self.definitions.write_text(_TWO.replace('total: 8', 'total: none'))
+
+        code, lines, problems = self.diff()
+
+        self.assertEqual(2, code)
+        self.assertIn('CUSTOM_SEAT cannot be reported', problems)
+        self.assertEqual([], [one for one in lines if 'removed' in one])
+
+    def test_the_node_is_not_known(self) -> None:
+        (self.folder / 'compute_id').unlink()
+
+        code, lines, problems = self.diff()
+
+        self.assertEqual((2, []), (code, lines))
+        self.assertIn(f'{self.folder}/compute_id', problems)
+        self.assertEqual((0, [], ''), self.diff(f'--node={self.node}'))
+
+    def test_a_file_that_has_no_uuid(self) -> None:
+        (self.folder / 'compute_id').write_text('host1')
+
+        code, _lines, problems = self.diff()
+
+        self.assertEqual(2, code)
+        self.assertIn(f'{self.folder}/compute_id has no uuid', problems)
+
+    def test_a_node_that_placement_does_not_have(self) -> None:
+        code, _lines, problems = self.diff(f'--node={self.server["id"]}')
+
+        self.assertEqual(2, code)
+        self.assertIn(self.server['id'], problems)
+
+
+def _group(lines: list[str]) -> dict[str, list[str]]:
+    """Return what is done with a provider -> the changes in it."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.startswith('  '):
+            found[[*found][-1]].append(line.strip())
+        else:
+            found[line] = []
+    return found
