@@ -23,6 +23,7 @@ CONSTRAINTS = ROOT / 'upper-constraints.txt'
 
 #: Exit with 0 and print something, without Nova and without a configuration.
 PROGRAMS = (
+    'nova-ext-resources-agent',
     'nova-ext-resources-hand-over',
     'nova-ext-resources-reservations',
     'nova-ext-resources-status',

@@ -2,8 +2,11 @@
 
 """The programs that an installation brings.
 
+* ``agent``: ``nova-ext-resources-agent``: publishes a host whose nova-compute
+  knows nothing of this package
 * ``checks``: what ``status`` checks
 * ``compute``: ``nova-compute-ext``: nova-compute from a develop install
+* ``compute_node``: the compute node of a host, from where Nova keeps its uuid
 * ``configuration``: the options of nova-compute, as these programs read them
 * ``diff``: what ``status`` compares with placement
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with

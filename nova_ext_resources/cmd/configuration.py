@@ -37,10 +37,7 @@ def read(options: argparse.Namespace) -> Configuration:
 
     :raises InvalidConfiguration: it cannot be read
     """
-    files, folders = options.config_file, options.config_dir
-    if files is None and folders is None:
-        files, folders = _find_files()
-    files, folders = files or [], folders or []
+    files, folders = find_files(options)
     host = options.host or reader.read_host(files, folders)
     conf = reader.read_conf(files, folders, host)
     # oslo.privsep, which writes to resctrl, reads the global options.
@@ -48,11 +45,16 @@ def read(options: argparse.Namespace) -> Configuration:
     return Configuration(conf, host)
 
 
-def _find_files() -> tuple[list[str], list[str]]:
-    """Return files and folders that nova-compute reads if none are named.
+def find_files(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Return the files and folders that the arguments name.
+
+    If they name none, those that nova-compute reads without arguments.
 
     :raises InvalidConfiguration: there are none
     """
+    files, folders = options.config_file, options.config_dir
+    if files is not None or folders is not None:
+        return files or [], folders or []
     names = 'nova', 'nova-compute'
     files = cfg.find_config_files(*names)
     folders = cfg.find_config_dirs(*names)

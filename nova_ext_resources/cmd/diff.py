@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import os
 import sys
 from typing import Any
-import uuid
 
 from oslo_config import cfg
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.cmd import compute_node
 from nova_ext_resources.cmd import configuration
 from nova_ext_resources.conf import state as state_conf
 from nova_ext_resources import exception
@@ -42,9 +42,6 @@ EXIT_STATUS = """\
 Exit status: 0, nothing would change; 1, something would; 2, this is not
 known."""
 
-#: Nova's name of the file with the uuid of the compute node.
-_COMPUTE_ID = 'compute_id'
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command alone."""
@@ -59,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the changes; return the exit status."""
     try:
         configured = configuration.read(options)
-        node_uuid = options.node or _read_node_uuid(configured.conf)
+        node_uuid = options.node or compute_node.get_uuid(configured.conf)
         found, plan = _Comparison(*configured).run(node_uuid)
     except exception.ExtResourcesError as err:
         _complain(str(err))
@@ -135,34 +132,3 @@ class _Comparison:
         # It has seen nothing, so that it finds nothing lost to note.
         unavailable = withheld.Withheld(path, self._host, self._trackers)
         return unavailable.apply(found, content.entries.values())
-
-
-def _read_node_uuid(conf: cfg.ConfigOpts) -> str:
-    """Return the uuid of the compute node, from where Nova keeps it.
-
-    That is ``state_path``, or the folder of a configuration file
-    (``nova.virt.node``).
-
-    :raises InvalidConfiguration: there is none, or it is none
-    """
-    folders = [os.path.dirname(one) for one in conf.config_file]
-    folders.append(os.path.dirname(state_conf.find_folder(conf)))
-    paths = [os.path.join(folder, _COMPUTE_ID) for folder in folders]
-    for path in filter(os.path.exists, paths):
-        try:
-            with open(path, encoding='utf-8') as file:
-                return str(uuid.UUID(file.read(40).strip()))
-        except (OSError, ValueError) as err:
-            raise exception.InvalidConfiguration(
-                option='--node',
-                value=None,
-                reason=f'{path} has no uuid of a compute node: {err}; name '
-                'the node, "openstack hypervisor list" has its ID',
-            ) from err
-    raise exception.InvalidConfiguration(
-        option='--node',
-        value=None,
-        reason=f'there is no file {" or ".join(paths)}, which nova-compute '
-        'makes when it starts first; if it is elsewhere, name the node, '
-        '"openstack hypervisor list" has its ID',
-    )

@@ -3,6 +3,7 @@
 """What runs in nova-compute for one host.
 
 * ``absent``: finds entries of servers that are nowhere, at run time
+* ``agent``: a host whose nova-compute is not ours, discovered and published
 * ``allocated``: finds what servers hold and placement has not allocated
 * ``audit``: compares ledger, host and Nova; decides which servers are gone
 * ``audit_allocations``: compares what the ledger records with what placement

@@ -90,6 +90,8 @@ class Publisher(worker.Worker):
 
     Nothing that fails ends it. It holds no lock while it talks.
 
+    :param node: None: the host has none, and only pools are published
+    :param host: its name, where it has no node
     :param wanted: returns the tree as it shall be
     :param pools: returns those that the host reaches, as they were read
     :param is_complete: whether ``wanted`` has everything; while it has not,
@@ -103,8 +105,9 @@ class Publisher(worker.Worker):
     def __init__(
         self,
         client: placement_client.Client,
-        node: provider_obj.Node,
+        node: provider_obj.Node | None,
         *,
+        host: str = '',
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         pools: Callable[[], Iterable[pool_obj.SharedPool]] = tuple,
         is_complete: Callable[[], bool] = lambda: True,
@@ -113,6 +116,7 @@ class Publisher(worker.Worker):
     ) -> None:
         super().__init__()
         self._node = node
+        self._host_without_node = host
         self._wanted = wanted
         self._list_pools = pools
         self._is_complete = is_complete
@@ -133,6 +137,13 @@ class Publisher(worker.Worker):
     @property
     def status(self) -> Status:
         return self._status
+
+    @property
+    def _host(self) -> str:
+        # Nova knows its node only when its driver has started.
+        if self._node is None:
+            return self._host_without_node
+        return self._node.hypervisor_hostname
 
     def publish_once(
         self,
@@ -166,9 +177,11 @@ class Publisher(worker.Worker):
         self._last = None
         try:
             last = self._read_wanted()
-            published = self.publish_once(
-                self._node, last.providers, may_delete=last.is_complete
-            )
+            published = tree.Published()
+            if self._node is not None:
+                published = self.publish_once(
+                    self._node, last.providers, may_delete=last.is_complete
+                )
             published = published.add(self._publish_pools(last, published))
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
@@ -237,7 +250,7 @@ class Publisher(worker.Worker):
                 'Host %(host)s: not removed from placement, because it is in '
                 'use: %(held)s',
                 {
-                    'host': self._node.hypervisor_hostname,
+                    'host': self._host,
                     'held': '; '.join(map(str, published.held)),
                 },
             )
@@ -248,7 +261,7 @@ class Publisher(worker.Worker):
                 LOG.warning(
                     'Host %(host)s: %(problem)s',
                     {
-                        'host': self._node.hypervisor_hostname,
+                        'host': self._host,
                         'problem': problem,
                     },
                 )
@@ -265,7 +278,7 @@ class Publisher(worker.Worker):
                 'Published the extended resources of host %(host)s: '
                 '%(written)d providers written',
                 {
-                    'host': self._node.hypervisor_hostname,
+                    'host': self._host,
                     'written': published.written,
                 },
             )
@@ -288,7 +301,7 @@ class Publisher(worker.Worker):
                 'The extended resources of host %(host)s could not all be '
                 'published; placement keeps the rest as it was: %(failure)s',
                 {
-                    'host': self._node.hypervisor_hostname,
+                    'host': self._host,
                     'failure': failure,
                 },
                 exc_info=exc_info,

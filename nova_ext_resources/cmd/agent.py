@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova-ext-resources-agent``: publishes a host whose nova-compute is Nova's.
+
+Or a host without nova-compute, such as a storage node.
+"""
+
+import argparse
+from collections.abc import Sequence
+import signal
+import sys
+from typing import TypeAlias
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.cmd import compute_node
+from nova_ext_resources.cmd import configuration
+from nova_ext_resources.cmd import log
+from nova_ext_resources.conf import reader
+from nova_ext_resources.conf import state
+from nova_ext_resources import exception
+from nova_ext_resources.host import agent as agent_mod
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import publisher
+from nova_ext_resources.reservation.manager import signals
+from nova_ext_resources.reservation.manager import systemd
+
+LOG = logging.getLogger(__name__)
+
+_PROGRAM = 'nova-ext-resources-agent'
+
+_DESCRIPTION = """\
+Publish what plugins find on this host below the compute node of its
+nova-compute, which need not know of this package. Resources are counted and
+offered; nothing is claimed or applied, so that plugins that need an enforcer
+are refused. SIGHUP reads the configuration again, SIGTERM ends the program;
+what it has published stays in placement."""
+
+#: Seconds between two reports to systemd.
+_REPORT = 10.0
+
+#: Seconds between two looks for a compute node, at most.
+_LONGEST_WAIT = 60.0
+
+_Configuration: TypeAlias = configuration.Configuration
+
+
+class _NoNodeYet(Exception):
+    """nova-compute has never been started here."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Declare the arguments."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
+    configuration.add_arguments(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        '--node',
+        help='uuid of the compute node (default: what the file compute_id of '
+        'nova-compute has)',
+    )
+    where.add_argument(
+        '--without-node',
+        action='store_true',
+        help='this host has no nova-compute: publish shared pools alone',
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal comes; return the exit status."""
+    options = make_parser().parse_args(arguments)
+    signals.block()
+    try:
+        configured = configuration.read(options)
+        _set_up_log(options)
+    except exception.ExtResourcesError as err:
+        print(err, file=sys.stderr)
+        return 1
+    return _run(options, configured)
+
+
+def _set_up_log(options: argparse.Namespace) -> None:
+    """Log to where the options of the files say.
+
+    :raises InvalidConfiguration: that cannot be
+    """
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    reader.parse(conf, *configuration.find_files(options))
+    if not (
+        conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
+    ):
+        # Otherwise nobody would see the log: oslo.log drops it by default.
+        conf.set_default('use_stderr', True)
+    log.set_up(conf, _PROGRAM)
+
+
+def _run(options: argparse.Namespace, configured: _Configuration) -> int:
+    """Run one agent after the other, one for each configuration."""
+    former: _Configuration | None = None
+    while True:
+        try:
+            number = _live(options, configured)
+        except exception.ExtResourcesError as err:
+            if former is None:
+                LOG.error('The agent cannot run: %(err)s', {'err': err})
+                return 1
+            LOG.error('The options stay as they were: %(err)s', {'err': err})
+            configured, former = former, None
+            continue
+        if number not in signals.RELOAD:
+            break
+        former, configured = configured, _read_again(options, configured)
+    systemd.notify(systemd.STOPPING)
+    LOG.info('Ended by %(signal)s', {'signal': signal.Signals(number).name})
+    return 0
+
+
+def _read_again(
+    options: argparse.Namespace, before: _Configuration
+) -> _Configuration:
+    """Return the configuration as it is now, or the former one."""
+    try:
+        configured = configuration.read(options)
+        agent_mod.check(
+            configured.conf.ext_resources, state.find_folder(configured.conf)
+        )
+        _set_up_log(options)
+    except exception.ExtResourcesError as err:
+        LOG.error('The options stay as they were: %(err)s', {'err': err})
+        return before
+    LOG.info('The configuration was read again')
+    return configured
+
+
+def _live(options: argparse.Namespace, configured: _Configuration) -> int:
+    """Run an agent until a signal comes; return the signal.
+
+    :raises ExtResourcesError: something named in the options cannot be used
+    """
+    conf, host = configured
+    # What cannot be used shall not wait for a compute node first.
+    agent_mod.check(conf.ext_resources, state.find_folder(conf))
+    systemd.notify(systemd.READY)
+    try:
+        node = None
+        if not options.without_node:
+            node = _wait_for_node(options, configured)
+        agent = agent_mod.Agent(
+            conf, host=host, node=node, state_path=state.find_folder(conf)
+        )
+        try:
+            agent.start()
+            LOG.info(
+                'Host %(host)s: published below %(node)s, from %(plugins)s',
+                {
+                    'host': host,
+                    'node': node.uuid if node else 'nothing, pools alone',
+                    'plugins': ', '.join(
+                        conf.ext_resources.inventory_providers
+                    ),
+                },
+            )
+            while True:
+                _report(agent)
+                signals.wait(_REPORT)
+        finally:
+            agent.stop()
+    except signals.Signalled as err:
+        return err.number
+
+
+def _report(agent: agent_mod.Agent) -> None:
+    """Tell systemd how the host is; not that it is alive when it is not."""
+    health = agent.read_health()
+    lines = [f'STATUS=host {health.host}: {health.status.value}']
+    if all(one.name != alarm.STALLED for one in health.alarms):
+        lines.append(systemd.ALIVE)
+    systemd.notify(*lines)
+
+
+def _wait_for_node(
+    options: argparse.Namespace, configured: _Configuration
+) -> provider.Node:
+    """Return the compute node as soon as placement has it.
+
+    :raises InvalidConfiguration: its uuid cannot be read
+    :raises Signalled: a signal has come before
+    """
+    client = placement_client.from_conf(configured.conf)
+    failures, said = 0, ''
+    while True:
+        try:
+            return _find_node(options, configured.conf, client)
+        except (exception.PlacementError, _NoNodeYet) as err:
+            if str(err) != said:
+                said = str(err)
+                LOG.warning(
+                    'Host %(host)s: nothing is published yet, and this is '
+                    'tried again: %(err)s',
+                    {'host': configured.host, 'err': err},
+                )
+        failures += 1
+        systemd.notify(systemd.ALIVE, f'STATUS=waits: {said.splitlines()[0]}')
+        signals.wait(publisher.find_delay(failures, _LONGEST_WAIT))
+
+
+def _find_node(
+    options: argparse.Namespace,
+    conf: cfg.ConfigOpts,
+    client: placement_client.Client,
+) -> provider.Node:
+    """Return the compute node of this host.
+
+    :raises InvalidConfiguration: its uuid cannot be read
+    :raises PlacementError: placement does not show it
+    """
+    uuid = options.node or compute_node.read_uuid(conf)
+    if uuid is None:
+        raise _NoNodeYet(
+            'there is no file '
+            f'{" or ".join(compute_node.list_paths(conf))} yet, which '
+            'nova-compute makes when it starts first. Where Nova keeps none, '
+            'name the node with --node; where there is no nova-compute, use '
+            '--without-node'
+        )
+    root = client.get_provider(uuid)
+    return provider.Node(uuid=uuid, hypervisor_hostname=root.name)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

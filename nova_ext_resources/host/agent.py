@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A host whose nova-compute is not ours: discovered and published.
+
+Nothing is claimed and nothing is applied, so it offers only resources that
+are counted; see the requirements of :class:`.enforcement.Enforcement`.
+"""
+
+from typing import Any
+import uuid
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import files
+from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import loading
+from nova_ext_resources.host import metrics
+from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import publisher
+from nova_ext_resources import plugins
+from nova_ext_resources import worker
+
+LOG = logging.getLogger(__name__)
+
+#: What is known of a host is no longer believed after so many intervals
+#: of refreshing, and so many seconds.
+_STALE_ROUNDS = 3
+_STALE = 300.0
+
+#: Seed of the uuid of a host without a compute node, which is published
+#: nowhere.
+_NO_NODE = uuid.UUID('b5f1f0c7-4a0e-4c57-9f0b-6a3d5e8c2f41')
+
+
+class Agent(worker.Worker):
+    """One host: discovers it in a thread, has it published by another.
+
+    :param node: the compute node that the host's own nova-compute has; None
+        where there is none, as on a storage node: only shared pools are
+        published
+    :param state_path: folder of the ledger where no option names it; its
+        lock keeps a nova-compute with our driver, and another agent, away
+    :raises ExtResourcesError: something named in the options cannot be used;
+        nothing was started
+    """
+
+    THREAD = 'ext-resources-agent'
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        host: str,
+        node: provider.Node | None,
+        state_path: str,
+    ) -> None:
+        super().__init__()
+        options = conf.ext_resources
+        check(options, state_path)
+        self._name = host
+        self._node = node
+        self._interval: float = options.refresh_interval
+        self._failures = 0
+        client = placement_client.from_conf(conf)
+        self.host = loading.load_host(
+            conf,
+            host=host,
+            node=node or _make_unpublished(host),
+            ledger_path=files.find_ledger_path(options, state_path, host),
+            list_guests=lambda: None,
+        )
+        self.health = health_mod.Health(
+            host,
+            inventory_providers=options.inventory_providers,
+            stale_after=_STALE_ROUNDS * self._interval + _STALE,
+        )
+        self.publisher = publisher.Publisher(
+            client,
+            node,
+            host=host,
+            wanted=self.host.providers if node else tuple,
+            pools=lambda: self.host.found.pools,
+            is_complete=lambda: self.host.found.is_complete,
+            interval=self._interval,
+        )
+        self.metrics = metrics.Metrics(
+            conf,
+            self.host,
+            self.health,
+            self.publisher,
+            list_servers=dict,
+            list_guests=lambda: None,
+            audit_path=files.find_audit_path(state_path, host),
+        )
+
+    def start(self, pause: float = 0.0) -> None:
+        """Discover and publish, and go on in threads.
+
+        :raises InvalidConfiguration: an option for metrics cannot be used, or
+            there is inventory and no compute node; nothing was started
+        """
+        self.metrics.prepare()
+        delay = self.do_round()
+        self._check_unpublished()
+        super().start(delay + pause)
+        self.publisher.start()
+        self.metrics.start()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """End the threads; what was published stays in placement."""
+        self.metrics.stop()
+        super().stop(timeout)
+        self.publisher.stop(timeout)
+        self.host.close()
+
+    def do_round(self) -> float:
+        failure = ''
+        try:
+            self.host.refresh()
+            self._check_unpublished()
+        # A bug in a plugin: the thread has to outlive it, and the log has to
+        # show where it is.
+        except Exception as err:
+            failure = plugins.describe(err)
+            LOG.exception(
+                'Host %(host)s: it could not be discovered, and this is '
+                'tried again; placement keeps what it has',
+                {'host': self._name},
+            )
+        self.health.observe_host(self.host, failure=failure)
+        self.publisher.notice()
+        is_well = not failure and not self.host.found.failures
+        self._failures = 0 if is_well else self._failures + 1
+        return publisher.find_delay(self._failures, self._interval)
+
+    def read_health(self) -> health_obj.HostHealth:
+        """Return how the host is, without I/O."""
+        return self.metrics.read_health()
+
+    def _check_unpublished(self) -> None:
+        """Report inventory for which there is no provider.
+
+        :raises InvalidConfiguration: there is some
+        """
+        classes = {
+            name
+            for one in self.host.found.providers
+            for name in one.inventories
+        }
+        if self._node is None and classes:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] inventory_providers',
+                value=', '.join(sorted(classes)),
+                reason=f'host {self._name} has no compute node below which '
+                'these could be published; keep shared_pool alone',
+            )
+
+
+def check(options: Any, state_path: str) -> None:
+    """Refuse what would promise more than is kept.
+
+    :raises InvalidConfiguration: an enforcer is enabled, no plugin is, or
+        there is no folder for the ledger
+    """
+    if options.enforcers:
+        raise exception.InvalidConfiguration(
+            option='[ext_resources] enforcers',
+            value=', '.join(options.enforcers),
+            reason='the agent applies nothing. Remove them, or run '
+            'nova-compute with a driver of this package in its place',
+        )
+    if not options.inventory_providers:
+        raise exception.InvalidConfiguration(
+            option='[ext_resources] inventory_providers',
+            value='',
+            reason='it is empty; name the plugins that shall look at the host',
+        )
+    if not state_path and not options.ledger_path:
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] state_path',
+            value='',
+            reason='name a folder in which this program may write',
+        )
+
+
+def _make_unpublished(host: str) -> provider.Node:
+    return provider.Node(
+        uuid=str(uuid.uuid5(_NO_NODE, host)), hypervisor_hostname=host
+    )
