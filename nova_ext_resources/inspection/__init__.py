@@ -7,6 +7,7 @@
 * ``flavor_request``: what a flavor requests, and what is wrong with it
 * ``history``: why Nova refused a server, by its actions and events
 * ``names``: what consumers of placement are, for people
+* ``placing``: places servers of one request in what a host has left
 * ``rows``: who has how much of each resource of a host, and which units
-* ``simulation``: how many more servers fit on a host
+* ``simulation``: how many more servers fit, of one flavor or of several
 """

@@ -1,26 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How many more servers of a flavor fit on a host.
+"""How many more servers fit on hosts, of one flavor or of several.
 
-One after the other is placed as the scheduler would place it, in a copy of
-what placement shows and of what the host has published, until one does not
-fit. Nothing is claimed.
+One after the other is placed until one does not fit, see :mod:`.placing`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
-from typing import Any
 
-from nova_ext_resources.claims import base
-from nova_ext_resources.claims.schedule import candidates as schedule
-from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit as fit_mod
-from nova_ext_resources.objects import bitmask
+from nova_ext_resources.inspection import placing as placing_mod
 from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import stats
-from nova_ext_resources.reservation import candidates as candidates_mod
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import publication as publication_mod
 
 
@@ -40,193 +30,152 @@ class Simulated:
 
 
 class Simulation:
-    """Places servers of one request on host after host.
+    """Places servers on host after host.
 
-    :param most: how many are tried on each host
+    What they have of pools of several hosts, servers on the next hosts do not
+    get.
     """
 
-    def __init__(
-        self,
-        demand: demand_mod.Demand,
-        *,
-        trackers: Mapping[str, base.Tracker],
-        tests: Mapping[str, base.ClaimTest],
-        published: publication_mod.Publications,
-        most: int,
-    ) -> None:
-        self._demand = demand
+    def __init__(self, published: publication_mod.Publications) -> None:
         self._published = published
-        self._most = most
-        #: Pools of several hosts, as the servers so far have left them.
+        self._rooms: dict[str, placing_mod.Room] = {}
+        #: Pools, as the servers so far have left them.
         self._pools: dict[str, host_tree.TreeProvider] = {}
-        self._judge = schedule.Judge(
-            trackers, tests, demand.cells, demand.requirement
-        )
 
-    def run(self, host: host_tree.HostTree) -> Simulated:
-        """Place servers on a host until one does not fit.
-
-        What they have of pools, servers on the next hosts do not get.
-        """
-        host = dataclasses.replace(
-            host,
-            shared=tuple(
-                self._pools.get(one.rp_uuid, one) for one in host.shared
-            ),
-        )
-        found = self._run(host)
-        self._pools |= {one.rp_uuid: one for one in found.fit.host.shared}
-        return found
-
-    def _run(self, host: host_tree.HostTree) -> Simulated:
-        published = self._published.get(host.name)
-        document = stats.decode(published.document) if published else None
-        cells = _read_cells(published)
-        is_sure = document is not None
-        for number in range(self._most):
-            options = self._list_options(host)
-            if not options:
-                fit = fit_mod.explain_absence(host, self._demand)
-                return Simulated(number=number, fit=fit, is_sure=is_sure)
-            chosen = options[0]
-            if document is not None:
-                kept, short = self._ask_filter(document, options, cells)
-                if not kept:
-                    fit = fit_mod.Fit(
-                        host=host,
-                        step=fit_mod.Step.UNITS,
-                        shortfalls=short,
-                    )
-                    return Simulated(number=number, fit=fit, is_sure=is_sure)
-                chosen = kept[0]
-                cells = self._take_cpus(document, chosen, cells)
-                document = self._judge.take(document, chosen)
-            host = _allocate(host, chosen)
-        return Simulated(
-            number=self._most, fit=fit_mod.Fit(host=host), is_sure=is_sure
-        )
-
-    def _ask_filter(
+    def run(
         self,
-        document: stats.Document,
-        options: Sequence[schedule.Candidate],
-        cells: Sequence[set[int]] | None,
-    ) -> tuple[Sequence[schedule.Candidate], tuple[exception.Shortfall, ...]]:
-        """Return the candidates that the host can give, or why none."""
+        host: host_tree.HostTree,
+        placing: placing_mod.Placing,
+        most: int,
+    ) -> Simulated:
+        """Place servers of one request on a host until one does not fit.
 
-        def find_free() -> Sequence[set[int]] | None:
-            return cells
-
-        kept = self._judge.choose(document, options, find_free)
-        if kept:
-            return kept, ()
-        return (), self._judge.explain(document, options, find_free)
-
-    def _list_options(
-        self, host: host_tree.HostTree
-    ) -> list[schedule.Candidate]:
-        """Return the candidates that placement would offer."""
-        view = fit_mod.make_view(host)
-        found = candidates_mod.list_candidates(
-            view, fit_mod.make_providers(host), self._demand
-        )
-        return [
-            fit_mod.make_option(one)
-            for one in found
-            if candidates_mod.has_room(view, one)
-        ]
-
-    def _take_cpus(
-        self,
-        document: stats.Document,
-        chosen: Mapping[str, Any],
-        cells: Sequence[set[int]] | None,
-    ) -> list[set[int]] | None:
-        """Return the free CPUs without those that a server is pinned to.
-
-        In the cache domain of what it gets, near devices that have to be, and
-        in the fullest cell.
+        :param most: how many are tried
         """
-        if cells is None:
-            return None
-        near = self._find_near(document, chosen)
-        left = [set(one) for one in cells]
-        for size in self._demand.cells:
-            able = [
-                (len(one), index)
-                for index, one in enumerate(left)
-                if len(one & near if near else one) >= size
-            ]
-            if able:
-                cell = left[min(able)[1]]
-                cell -= set(sorted(cell & near if near else cell)[:size])
-        return left
+        for number in range(most):
+            refused = self.place(host, placing)
+            if refused is not None:
+                return self._make_result(host, number, refused)
+        room = self._find_room(host)
+        return self._make_result(host, most, fit_mod.Fit(host=room.tree))
 
-    def _find_near(
-        self, document: stats.Document, chosen: Mapping[str, Any]
-    ) -> frozenset[int]:
-        """Return the CPUs among which those of a server are; none if any."""
-        caches = _find_cpus(document, chosen, 'c')
-        # With several guest cells, one of them near the device would do.
-        if len(self._demand.cells or ()) != 1:
-            return caches
-        find_affinity = self._demand.requirement.find_affinity
-        devices = _find_cpus(
-            document,
-            chosen,
-            'n',
-            lambda name: find_affinity(name) == requirement.Affinity.REQUIRED,
+    def place(
+        self, host: host_tree.HostTree, placing: placing_mod.Placing
+    ) -> fit_mod.Fit | None:
+        """Place one server; return why it does not fit, None if it does."""
+        made = placing.place(self._find_room(host))
+        if isinstance(made, fit_mod.Fit):
+            return made
+        self._rooms[host.name] = made
+        self._pools |= {one.rp_uuid: one for one in made.tree.shared}
+        return None
+
+    def is_sure(self, host: host_tree.HostTree) -> bool:
+        """Return whether a host has published which units are free."""
+        return self._find_room(host).is_sure
+
+    def _find_room(self, host: host_tree.HostTree) -> placing_mod.Room:
+        room = self._rooms.get(host.name)
+        if room is None:
+            room = placing_mod.make_room(host, self._published)
+        shared = tuple(
+            self._pools.get(one.rp_uuid, one) for one in room.tree.shared
         )
-        return caches & devices or caches | devices
+        return dataclasses.replace(
+            room, tree=dataclasses.replace(room.tree, shared=shared)
+        )
+
+    def _make_result(
+        self, host: host_tree.HostTree, number: int, fit: fit_mod.Fit
+    ) -> Simulated:
+        return Simulated(number=number, fit=fit, is_sure=self.is_sure(host))
 
 
-def _read_cells(
-    published: publication_mod.Publication | None,
-) -> list[set[int]] | None:
-    found = publication_mod.read_cells(published.cells) if published else None
-    return None if found is None else [set(one.free) for one in found]
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Mixed:
+    """How many more servers of several flavors fit, in their proportion.
 
-
-def _find_cpus(
-    document: stats.Document,
-    chosen: Mapping[str, Any],
-    key: str,
-    is_wanted: Callable[[str], bool] = lambda _: True,
-) -> frozenset[int]:
-    """Return the CPUs of what a candidate has; none if it has none.
-
-    :param key: of a record, such as that of the CPUs of a cache
-    :param is_wanted: whether a resource class counts
+    :ivar rounds: how often all of them fit
+    :ivar numbers: host -> flavor -> servers
+    :ivar flavor: of the server that fits nowhere; '' where no more were tried
+    :ivar refused: host -> why it does not take that
     """
-    return frozenset[int]().union(
-        *(
-            bitmask.parse_list(record[key])
-            for rp_uuid, one in chosen['allocations'].items()
-            for name in one['resources']
-            if is_wanted(name)
-            and (record := document.providers.get(rp_uuid, {}).get(name))
-            and key in record
-        )
+
+    rounds: int
+    numbers: Mapping[str, Mapping[str, int]]
+    flavor: str = ''
+    refused: Mapping[str, fit_mod.Fit] = dataclasses.field(
+        default_factory=dict
     )
 
 
-def _allocate(
-    host: host_tree.HostTree, chosen: Mapping[str, Any]
-) -> host_tree.HostTree:
-    """Return a host with what one more server has."""
-    allocations = chosen['allocations']
+def mix(
+    simulation: Simulation,
+    hosts: Sequence[host_tree.HostTree],
+    flavors: Mapping[str, tuple[placing_mod.Placing, int]],
+    most: int,
+    refused: Mapping[str, Mapping[str, fit_mod.Fit]],
+) -> Mixed:
+    """Place servers of all flavors in turns until one fits on no host.
 
-    def change(one: host_tree.TreeProvider) -> host_tree.TreeProvider:
-        taken = allocations.get(one.rp_uuid, {}).get('resources', {})
-        amounts = {
-            name: dataclasses.replace(
-                amount, used=amount.used + taken.get(name, 0)
-            )
-            for name, amount in one.amounts.items()
-        }
-        return dataclasses.replace(one, amounts=amounts)
+    Each goes to the first host that takes it.
 
-    return host_tree.HostTree(
-        providers=tuple(map(change, host.providers)),
-        shared=tuple(map(change, host.shared)),
-    )
+    :param flavors: name -> its request, and how many of each round
+    :param most: rounds that are tried
+    :param refused: flavor -> host -> why placement does not offer the host
+    """
+    numbers = {host.name: dict.fromkeys(flavors, 0) for host in hosts}
+    # Who has no room once has none later: servers only come.
+    left = {
+        name: [one for one in hosts if one.name not in refused.get(name, {})]
+        for name in flavors
+    }
+    for rounds in range(most):
+        for name, placing in _list_turn(flavors):
+            host = _find_host(simulation, left[name], placing)
+            if host is None:
+                return Mixed(
+                    rounds=rounds,
+                    numbers=numbers,
+                    flavor=name,
+                    refused={
+                        **_explain(simulation, hosts, placing),
+                        **refused.get(name, {}),
+                    },
+                )
+            numbers[host.name][name] += 1
+    return Mixed(rounds=most, numbers=numbers)
+
+
+def _list_turn(
+    flavors: Mapping[str, tuple[placing_mod.Placing, int]],
+) -> Iterable[tuple[str, placing_mod.Placing]]:
+    for name, (placing, number) in flavors.items():
+        for _ in range(number):
+            yield name, placing
+
+
+def _find_host(
+    simulation: Simulation,
+    left: list[host_tree.HostTree],
+    placing: placing_mod.Placing,
+) -> host_tree.HostTree | None:
+    """Place a server on the first host that takes it.
+
+    :param left: the hosts that may; those that do not are removed
+    """
+    while left:
+        if simulation.place(left[0], placing) is None:
+            return left[0]
+        del left[0]
+    return None
+
+
+def _explain(
+    simulation: Simulation,
+    hosts: Iterable[host_tree.HostTree],
+    placing: placing_mod.Placing,
+) -> dict[str, fit_mod.Fit]:
+    """Return host -> why it does not take one more, as it is now."""
+    found = {one.name: simulation.place(one, placing) for one in hosts}
+    return {name: fit for name, fit in found.items() if fit is not None}

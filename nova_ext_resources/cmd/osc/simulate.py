@@ -13,46 +13,55 @@ from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import wanted
 from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import flavor_request
+from nova_ext_resources.inspection import placing as placing_mod
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import overview
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
-#: Servers that are tried on each host, unless --count says so.
+#: Servers that are tried on each host, or rounds of a mix, unless --count
+#: says so.
 _MOST = 1000
+
+_Data = tuple[Sequence[str], Iterable[Any]]
 
 
 class Simulate(cloud.DrawnCommand):
-    """Count how many more servers of a flavor fit, and what runs out first."""
+    """Count how many more servers fit, and what runs out first.
+
+    Of one flavor; or of several, in the proportion in which they come.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        wanted.add_flavor(parser)
+        choice = parser.add_mutually_exclusive_group(required=True)
+        wanted.add_flavor(parser, choice)
+        choice.add_argument(
+            '--mix',
+            metavar='<flavor>=<number>',
+            action='append',
+            type=_read_part,
+            help='so many servers of a flavor in each round; repeat it for '
+            'each flavor of the mix',
+        )
         parser.add_argument(
             '--count',
             metavar='<number>',
             type=window.number,
-            help=f'stop on each host at this many (default: {_MOST})',
+            help='stop on each host at this many servers, or at so many '
+            f'rounds of a mix (default: {_MOST})',
         )
         cloud.add_units(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Iterable[Any]]:
-        request = wanted.read_request(self, parsed_args)
-        if request.mistakes or request.demand is None:
-            raise exceptions.CommandError(
-                '\n'.join(
-                    (
-                        f'Correct flavor {parsed_args.flavor}:',
-                        *request.mistakes,
-                    )
-                )
-            )
+    def take_action(self, parsed_args: argparse.Namespace) -> _Data:
+        if parsed_args.mix:
+            return self._mix(parsed_args)
+        request, demand = self._read(parsed_args, parsed_args.flavor)
         with cloud.asking():
-            found = self._simulate(parsed_args, request.demand)
+            found = self._simulate(parsed_args, demand)
         data = {
             'flavor': parsed_args.flavor,
             'image': parsed_args.image or '',
@@ -64,30 +73,105 @@ class Simulate(cloud.DrawnCommand):
         }
         return tuple(data), tuple(data.values())
 
+    def _mix(self, arguments: argparse.Namespace) -> _Data:
+        parts = _unite(arguments.mix)
+        read = {name: self._read(arguments, name) for name in parts}
+        notes = [
+            note
+            for request, _demand in read.values()
+            for note in wanted.list_notes(arguments, request)
+        ]
+        with cloud.asking():
+            demands = {name: demand for name, (_, demand) in read.items()}
+            found, hosts = self._simulate_mix(arguments, parts, demands)
+        data = {
+            'mix': format_columns.DictColumn(parts),
+            'image': arguments.image or '',
+            'notes': format_columns.ListColumn([*dict.fromkeys(notes)]),
+            'rounds': found.rounds,
+            'servers': sum(sum(n.values()) for n in found.numbers.values()),
+            'runs_out_for': found.flavor,
+            'hosts': format_columns.ListDictColumn(hosts),
+        }
+        return tuple(data), tuple(data.values())
+
+    def _read(
+        self, arguments: argparse.Namespace, name: str
+    ) -> tuple[flavor_request.FlavorRequest, demand_mod.Demand]:
+        """Return what a flavor requests.
+
+        :raises CommandError: it has mistakes
+        """
+        request = wanted.read_request(self, arguments, name)
+        if request.mistakes or request.demand is None:
+            raise exceptions.CommandError(
+                '\n'.join((f'Correct flavor {name}:', *request.mistakes))
+            )
+        return request, request.demand
+
     def _simulate(
         self, arguments: argparse.Namespace, demand: demand_mod.Demand
     ) -> list[dict[str, Any]]:
-        trackers = plugins.load_trackers()
-        made = simulation.Simulation(
-            demand,
-            trackers=trackers,
-            tests=plugins.load_claim_tests(trackers),
-            published=cloud.read_published(arguments) or {},
-            most=arguments.count or _MOST,
+        made = simulation.Simulation(cloud.read_published(arguments) or {})
+        placing = _make_placing(demand)
+        hosts = self._list_hosts(arguments, demand)
+        refused = self._find_refused(hosts, demand, arguments.host)
+        most = arguments.count or _MOST
+        found = (
+            simulation.Simulated(number=0, fit=refused[one.name], is_sure=True)
+            if one.name in refused
+            else made.run(one, placing, most)
+            for one in hosts
         )
+        return [
+            _make_host(host, one.number, one.is_sure, one.fit)
+            for host, one in zip(hosts, found, strict=True)
+        ]
+
+    def _simulate_mix(
+        self,
+        arguments: argparse.Namespace,
+        parts: Mapping[str, int],
+        demands: Mapping[str, demand_mod.Demand],
+    ) -> tuple[simulation.Mixed, list[dict[str, Any]]]:
+        made = simulation.Simulation(cloud.read_published(arguments) or {})
+        # With the sharing providers of all that any of them requests.
+        hosts = self._list_hosts(arguments, *demands.values())
+        found = simulation.mix(
+            made,
+            hosts,
+            {
+                name: (_make_placing(demands[name]), number)
+                for name, number in parts.items()
+            },
+            arguments.count or _MOST,
+            {
+                name: self._find_refused(hosts, demand, arguments.host)
+                for name, demand in demands.items()
+            },
+        )
+        return found, [
+            _make_host(
+                one,
+                found.numbers[one.name],
+                made.is_sure(one),
+                found.refused.get(one.name, fit_mod.Fit(host=one)),
+            )
+            for one in hosts
+        ]
+
+    def _list_hosts(
+        self, arguments: argparse.Namespace, *demands: demand_mod.Demand
+    ) -> list[host_tree.HostTree]:
+        """Return the hosts that are enabled and up."""
         down = self.list_down()
-        hosts = [
+        return [
             one
             for one in wanted.list_hosts(
-                self.placement, arguments.host, demand
+                self.placement, arguments.host, *demands
             )
             if one.name not in down
             and fit_mod.DISABLED_TRAIT not in one.root.traits
-        ]
-        refused = self._find_refused(hosts, demand, arguments.host)
-        return [
-            _make_host(one, refused.get(one.name) or made.run(one))
-            for one in hosts
         ]
 
     def _find_refused(
@@ -95,7 +179,7 @@ class Simulate(cloud.DrawnCommand):
         hosts: Sequence[host_tree.HostTree],
         demand: demand_mod.Demand,
         name: str | None,
-    ) -> dict[str, simulation.Simulated]:
+    ) -> dict[str, fit_mod.Fit]:
         """Return hosts that placement does not offer though enough is free.
 
         Their inventories say why, such as a ``max_unit``.
@@ -115,11 +199,7 @@ class Simulate(cloud.DrawnCommand):
             is fit_mod.Step.PLACEMENT
         ]
         return {
-            one.name: simulation.Simulated(
-                number=0,
-                fit=fit_mod.explain_absence(one, demand),
-                is_sure=True,
-            )
+            one.name: fit_mod.explain_absence(one, demand)
             for one in overview.add_inventories(
                 self.placement, unclear, lambda one: True
             )
@@ -127,27 +207,86 @@ class Simulate(cloud.DrawnCommand):
 
     def draw(self, data: Mapping[str, Any]) -> Iterator[str]:
         hosts = data['hosts'].machine_readable()
-        yield (
-            f'{data["servers"]} more servers of flavor {data["flavor"]} fit '
-            f'on {sum(one["servers"] > 0 for one in hosts)} of {len(hosts)} '
-            'hosts that are enabled and up.'
-        )
+        draw = _draw_mix if 'mix' in data else _draw_flavor
+        yield from draw(data, hosts)
         for note in data['notes'].machine_readable():
             yield from wanted.wrap(f'Note: {note}')
+        what = f'one more {data.get("runs_out_for", "")}'.rstrip()
         for one in hosts:
             how = '' if one['units_known'] else ', by amounts alone'
-            yield f'{one["host"]}: {one["servers"]}{how}'
+            yield f'{one["host"]}: {_join(one["servers"])}{how}'
             for reason in one['runs_out']:
-                yield from wanted.wrap(f'one more: {reason}', '  ')
+                yield from wanted.wrap(f'{what}: {reason}', '  ')
+
+
+def _draw_flavor(
+    data: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    yield (
+        f'{data["servers"]} more servers of flavor {data["flavor"]} fit on '
+        f'{sum(one["servers"] > 0 for one in hosts)} of {len(hosts)} hosts '
+        'that are enabled and up.'
+    )
+
+
+def _draw_mix(
+    data: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    used = sum(any(one['servers'].values()) for one in hosts)
+    yield from wanted.wrap(
+        f'{data["rounds"]} more rounds of '
+        f'{_join(data["mix"].machine_readable())} fit, '
+        f'{data["servers"]} servers in all, on {used} of {len(hosts)} hosts '
+        'that are enabled and up.'
+    )
+    if data['runs_out_for']:
+        yield f'Then no host takes one more of {data["runs_out_for"]}.'
+
+
+def _join(servers: int | Mapping[str, int]) -> str:
+    if isinstance(servers, int):
+        return str(servers)
+    return ', '.join(f'{name} {number}' for name, number in servers.items())
+
+
+def _read_part(text: str) -> tuple[str, int]:
+    """Return flavor and number of a part of a mix.
+
+    :raises ArgumentTypeError: it is none
+    """
+    name, _, number = text.rpartition('=')
+    if not name:
+        raise argparse.ArgumentTypeError(
+            f'{text}: give a flavor and a number, such as gold=2'
+        )
+    return name, window.number(number)
+
+
+def _unite(parts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the mix: a flavor that is named again counts as often."""
+    made: dict[str, int] = {}
+    for name, number in parts:
+        made[name] = made.get(name, 0) + number
+    return made
+
+
+def _make_placing(demand: demand_mod.Demand) -> placing_mod.Placing:
+    trackers = plugins.load_trackers()
+    return placing_mod.Placing(
+        demand, trackers=trackers, tests=plugins.load_claim_tests(trackers)
+    )
 
 
 def _make_host(
-    host: host_tree.HostTree, found: simulation.Simulated
+    host: host_tree.HostTree,
+    servers: int | Mapping[str, int],
+    is_sure: bool,
+    fit: fit_mod.Fit,
 ) -> dict[str, Any]:
     return {
         'host': host.name,
-        'servers': found.number,
-        'units_known': found.is_sure,
-        'step': found.fit.step.value if found.fit.step else '',
-        'runs_out': [str(one) for one in found.fit.shortfalls],
+        'servers': servers,
+        'units_known': is_sure,
+        'step': fit.step.value if fit.step else '',
+        'runs_out': [str(one) for one in fit.shortfalls],
     }

@@ -54,18 +54,22 @@ def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
 
 
 def read_request(
-    command: cloud.CloudCommand, arguments: argparse.Namespace
+    command: cloud.CloudCommand,
+    arguments: argparse.Namespace,
+    name: str | None = None,
 ) -> flavor_request.FlavorRequest:
     """Return what the flavor and the image request.
 
+    :param name: of the flavor; None: the one that the arguments name
     :raises CommandError: there is no such flavor or image
     :raises ComputeUnavailable: Nova does not answer
     """
-    flavor = command.nova.find_flavor(arguments.flavor)
+    name = name or arguments.flavor
+    flavor = command.nova.find_flavor(name)
     if flavor is None:
         raise exceptions.CommandError(
-            f'There is no flavor {arguments.flavor}; "openstack flavor list '
-            '--all" has them.'
+            f'There is no flavor {name}; "openstack flavor list --all" has '
+            'them.'
         )
     image: Mapping[str, str] = {}
     if arguments.image:
@@ -76,14 +80,17 @@ def read_request(
 def list_hosts(
     client: placement_client.Client,
     name: str | None,
-    demand: demand_mod.Demand,
+    *demands: demand_mod.Demand,
 ) -> list[host_tree.HostTree]:
     """Return all hosts, or the one of a name.
 
     :raises CommandError: there is none of that name
     :raises PlacementError: placement cannot be read
     """
-    hosts = overview.list_hosts(client, demand.requirement.resources)
+    classes = {
+        one for demand in demands for one in demand.requirement.resources
+    }
+    hosts = overview.list_hosts(client, classes)
     found = [one for one in hosts if name in (None, one.name)]
     if name is not None and not found:
         raise exceptions.CommandError(

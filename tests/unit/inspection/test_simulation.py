@@ -3,10 +3,12 @@
 """Tests of how many more servers fit."""
 
 import dataclasses
+from typing import Any
 
 from nova_ext_resources.claims.checks import numa_affinity
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import placing
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import host_tree
@@ -77,13 +79,28 @@ def simulate(
         '', None, 'PCPU', builders.make_inventory(8), {}
     )
     tree = dataclasses.replace(tree, providers=(root, *tree.providers[1:]))
-    return simulation.Simulation(
-        demand,
-        trackers=hosts.TRACKERS,
-        tests=TESTS,
-        published={tree.name: published} if published else {},
-        most=most,
-    ).run(tree)
+    made = simulation.Simulation({tree.name: published} if published else {})
+    return made.run(tree, make_placing(demand), most)
+
+
+def make_placing(demand: demand_mod.Demand) -> placing.Placing:
+    return placing.Placing(demand, trackers=hosts.TRACKERS, tests=TESTS)
+
+
+def make_hosts(
+    number: int, cpus: str = 'PCPU', **changes: Any
+) -> list[host_tree.HostTree]:
+    """Make hosts of eight ways each, with other names."""
+    made = []
+    for index in range(1, number + 1):
+        tree = trees.make_tree({})
+        root = trees.make_provider(
+            '', None, cpus, builders.make_inventory(8), {}
+        )
+        root = dataclasses.replace(root, name=f'host{index}')
+        providers = (root, *tree.providers[1:])
+        made.append(dataclasses.replace(tree, providers=providers, **changes))
+    return made
 
 
 CARDS = make_cards()
@@ -154,17 +171,11 @@ class SimulationTest(base.TestCase):
 
     def test_hosts_share_what_a_pool_has(self) -> None:
         demand = test_fit.make_demand(resources_A__CUSTOM_RACK1_GB='3')
-        made = simulation.Simulation(
-            demand,
-            trackers=hosts.TRACKERS,
-            tests=TESTS,
-            published={},
-            most=2,
-        )
+        made = simulation.Simulation({})
 
         found = [
-            made.run(dataclasses.replace(trees.make_tree({}), shared=(pool,)))
-            for pool in [trees.make_pool(11)] * 3
+            made.run(host, make_placing(demand), most=2)
+            for host in make_hosts(3, 'VCPU', shared=(trees.make_pool(11),))
         ]
 
         self.assertEqual([2, 1, 0], [one.number for one in found])
@@ -176,3 +187,64 @@ class SimulationTest(base.TestCase):
 
         self.assertEqual(0, found.number)
         self.assertIs(Step.AMOUNTS, found.fit.step)
+
+
+class MixTest(base.TestCase):
+    """Servers of two ways and of three, on hosts of eight each."""
+
+    def mix(
+        self,
+        small: int = 1,
+        large: int = 1,
+        most: int = 100,
+        number: int = 2,
+        refused: Any = None,
+    ) -> simulation.Mixed:
+        return simulation.mix(
+            simulation.Simulation({}),
+            make_hosts(number),
+            {
+                'small': (make_placing(ask_for(2)), small),
+                'large': (make_placing(ask_for(3)), large),
+            },
+            most,
+            refused or {},
+        )
+
+    def test_all_go_on_until_one_fits_nowhere(self) -> None:
+        found = self.mix()
+
+        # 2 + 3 + 2 on the first host, 3 + 2 + 3 on the second one.
+        self.assertEqual(3, found.rounds)
+        self.assertEqual(
+            {
+                'host1': {'small': 2, 'large': 1},
+                'host2': {'small': 1, 'large': 2},
+            },
+            found.numbers,
+        )
+        self.assertEqual('small', found.flavor)
+        self.assertEqual({'host1', 'host2'}, found.refused.keys())
+        for one in found.refused.values():
+            self.assertIs(Step.AMOUNTS, one.step)
+
+    def test_so_many_of_each_round(self) -> None:
+        found = self.mix(small=2, number=1)
+
+        self.assertEqual((1, 'small'), (found.rounds, found.flavor))
+        self.assertEqual({'host1': {'small': 2, 'large': 1}}, found.numbers)
+
+    def test_no_more_rounds_than_are_asked_for(self) -> None:
+        found = self.mix(most=1)
+
+        self.assertEqual(
+            (1, '', {}), (found.rounds, found.flavor, found.refused)
+        )
+
+    def test_a_host_that_placement_does_not_offer_for_one(self) -> None:
+        fit = fit_mod.Fit(host=make_hosts(1)[0], step=Step.PLACEMENT)
+
+        found = self.mix(refused={'large': {'host1': fit}})
+
+        self.assertEqual(0, found.numbers['host1']['large'])
+        self.assertEqual(2, found.numbers['host2']['large'])

@@ -202,6 +202,21 @@ class InspectionTest(base.TestCase):
                 wanted, {one['host']: one['servers'] for one in found['hosts']}
             )
             self.assertEqual(sum(wanted.values()), found['servers'])
+        self.check_mix()
+
+    def check_mix(self) -> None:
+        command = 'extended resource simulate --mix gold=1'
+        found = self.read(f'{command} --config-file {CONFIG}')
+        self.assertEqual(
+            (2, 2, 'gold'),
+            tuple(found[key] for key in ('rounds', 'servers', 'runs_out_for')),
+        )
+        self.assertEqual(
+            {'node1': {'gold': 0}, 'node2': {'gold': 2}},
+            {one['host']: one['servers'] for one in found['hosts']},
+        )
+        _status, output = self.run_command(f'{command} --count 1')
+        self.assertIn('1 more rounds of gold 1 fit, 1 servers', output)
 
     def check_audit(self, scene: scenes.Scene) -> None:
         """Nothing is wrong, until something is; that is repaired."""

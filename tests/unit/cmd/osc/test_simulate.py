@@ -3,6 +3,8 @@
 """Tests of the command that counts what fits; the rest is functional."""
 
 import argparse
+import contextlib
+import io
 
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -79,11 +81,9 @@ class SimulateTest(test_client.MockTestCase):
 
         found = self.command._find_refused([self.tree], self.demand, None)
 
-        self.assertEqual(0, found['compute-1'].number)
-        self.assertIn('2', found['compute-1'].fit.shortfalls[0].reason)
-        self.assertEqual(
-            WAYS, found['compute-1'].fit.shortfalls[0].resource_class
-        )
+        [short] = found['compute-1'].shortfalls
+        self.assertIn('2', short.reason)
+        self.assertEqual(WAYS, short.resource_class)
 
     def test_a_host_that_is_offered(self) -> None:
         self.offer({trees.L3_0: {WAYS: 4}, uuids.other: {'VCPU': 1}})
@@ -102,3 +102,29 @@ class NotesTest(base.TestCase):
             found = wanted.list_notes(arguments, request)
 
             self.assertEqual(wanted_number, len(found))
+
+
+class MixTest(base.TestCase):
+    def parse(self, *words: str) -> argparse.Namespace:
+        command = simulate.Simulate(None, None)  # type: ignore[arg-type]
+        parser = command.get_parser('simulate')
+        return parser.parse_args(words)
+
+    def test_flavors_and_numbers(self) -> None:
+        parts = self.parse('--mix', 'gold=2', '--mix', 'a=b=3').mix
+
+        self.assertEqual({'gold': 2, 'a=b': 3}, simulate._unite(parts))
+        self.assertEqual(
+            {'gold': 3}, simulate._unite([('gold', 2), ('gold', 1)])
+        )
+
+    def test_what_is_no_mix(self) -> None:
+        for words in (
+            ('--mix', 'gold'),
+            ('--mix', 'gold=0'),
+            ('--mix', '=2'),
+            ('--mix', 'gold=2', '--flavor', 'gold'),
+            (),
+        ):
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.assertRaises(SystemExit, self.parse, *words)
