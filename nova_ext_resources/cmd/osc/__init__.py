@@ -12,6 +12,7 @@
   show, delete``
 * ``cloud``: commands that read placement and Nova as the client's user
 * ``columns``: reservations as rows and fields
+* ``definition``: ``extended resource definition list, show``
 * ``explain``: ``extended resource explain``
 * ``host``: ``extended resource host list, show``
 * ``limit``: ``extended reservation limit set, list, delete``

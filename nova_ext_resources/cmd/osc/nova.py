@@ -116,6 +116,22 @@ class Nova(compute_mod.Compute):
             if one['name'] == name
         ]
 
+    def list_requesting(self, resource_class: str) -> list[str]:
+        """Return the names of the flavors that request a resource class.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        return sorted(
+            str(body['name'])
+            for body in self._list_flavors('list flavors')
+            if any(
+                key.startswith('resources')
+                and key.rpartition(':')[2] == resource_class
+                and value != '0'
+                for key, value in body.get('extra_specs', {}).items()
+            )
+        )
+
     def show_server(self, uuid: str) -> dict[str, Any]:
         """Return a server as the API shows it, nothing if there is none.
 

@@ -189,6 +189,12 @@ class InspectionTest(base.TestCase):
             {'classes'}, {one['step'] for one in explained['hosts']}
         )
 
+        defined = self.read(
+            'extended resource definition show CUSTOM_LLC_WAYS'
+        )
+        self.assertLess({'gold', 'silver'}, {*defined['flavors']})
+        self.assertEqual(4, len(defined['providers']))
+
     def check_simulations(self) -> None:
         for arguments, wanted in (
             (f'--config-file {CONFIG}', {'node1': 0, 'node2': 2}),
@@ -243,6 +249,7 @@ class InspectionTest(base.TestCase):
     def check_mistakes(self) -> None:
         for line, wanted in (
             ('host show nowhere', 'did not show host nowhere'),
+            ('definition show CUSTOM_NO', 'No host and no pool has CUSTOM_NO'),
             ('usage show nothing', 'There is no server nothing'),
             ('simulate --flavor broken', 'group_policy is missing'),
             ('explain --flavor nothing', 'There is no flavor nothing'),
