@@ -6,6 +6,7 @@
 * ``fit``: whether a server fits on a host, and what is short where
 * ``flavor_request``: what a flavor requests, and what is wrong with it
 * ``history``: why Nova refused a server, by its actions and events
+* ``markup``: text within XML and HTML
 * ``names``: what consumers of placement are, for people
 * ``placing``: places servers of one request in what a host has left
 * ``rows``: who has how much of each resource of a host, and which units

@@ -19,6 +19,7 @@ import enum
 from typing import Any, TypeAlias
 
 from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import holders as holders_obj
@@ -134,6 +135,50 @@ def list_rows(
                 tracked.get((provider.rp_uuid, name)),
                 holders,
             )
+
+
+def list_own(
+    view: view_obj.HostView, entries: Mapping[str, assignment.Entry]
+) -> Iterator[Row]:
+    """Return the rows of a host as it knows itself, sorted by provider.
+
+    :param entries: consumer -> what it holds
+    """
+    for (rp_uuid, name), tracked in sorted(
+        view.tracked.items(),
+        key=lambda one: (
+            host_tree.sort_name(view.keys.get(one[0][0], '')),
+            one[0][1],
+        ),
+    ):
+        servers = [
+            Part(
+                kind=Kind.SERVER,
+                consumer=consumer,
+                amount=one.amount,
+                units=one.units,
+            )
+            for consumer, entry in sorted(entries.items())
+            for one in entry.assignments
+            if (one.rp_uuid, one.resource_class) == (rp_uuid, name)
+        ]
+        state, inventory = tracked.state, tracked.inventory
+        row = Row(
+            rp_uuid=rp_uuid,
+            provider=view.keys.get(rp_uuid, rp_uuid),
+            resource_class=name,
+            amount=host_tree.Amount(
+                capacity=state.used + state.free,
+                used=state.used,
+                inventory=inventory,
+            ),
+            parts=(),
+            source=Source.UNITS,
+        )
+        if isinstance(state, cache_ways.CacheWaysState):
+            yield _place(row, servers, state)
+        else:
+            yield dataclasses.replace(row, parts=_complete(row, servers))
 
 
 def _make_row(

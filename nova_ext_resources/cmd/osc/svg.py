@@ -3,10 +3,9 @@
 """A chart as a picture: an SVG file without scripts, fonts or links."""
 
 from collections.abc import Iterator
-import re
-from xml.sax import saxutils
 
 from nova_ext_resources.cmd.osc import text
+from nova_ext_resources.inspection import markup
 from nova_ext_resources.reservation import chart as chart_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
@@ -20,9 +19,6 @@ _GAP = 6
 
 #: Marks of the axis, at most.
 _MARKS = 10
-
-#: Characters that no XML may have.
-_FORBIDDEN = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd]')
 
 #: Colours that differ in brightness, too.
 _COLOURS = {
@@ -38,7 +34,7 @@ def draw(chart: chart_mod.Chart) -> str:
     """Return the text of a file."""
     lanes = sum(len(row.lanes) for row in chart.rows)
     height = _TOP + lanes * _LANE + (len(chart.rows) + 1) * _GAP
-    title = _escape(f'Reservations from {chart.during} (UTC)')
+    title = markup.escape(f'Reservations from {chart.during} (UTC)')
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
@@ -94,7 +90,7 @@ def _draw_bar(
     else:
         colour = _COLOURS.get(bar.state, _OVER)
         what = f'{bar.key}: {bar.servers} servers, {bar.state}, {bar.during}'
-    yield f'<g><title>{_escape(what)}</title>'
+    yield f'<g><title>{markup.escape(what)}</title>'
     yield (
         f'<rect x="{left}" y="{y + 1}" width="{width}" height="{_LANE - 3}" '
         f'rx="3" fill="{colour}" stroke="#525252" stroke-width="0.5"/>'
@@ -110,14 +106,10 @@ def _draw_text(
         return ''
     return (
         f'<svg x="{x:g}" y="{y}" width="{width:g}" height="{_LANE}">'
-        f'<text y="16" {more}>{_escape(label)}</text></svg>'
+        f'<text y="16" {more}>{markup.escape(label)}</text></svg>'
     )
 
 
 def _find_x(during: interval.Interval, time: int) -> float:
     passed = (time - during.start) / during.seconds
     return round(_NAMES + passed * (WIDTH - _NAMES), 1)
-
-
-def _escape(value: str) -> str:
-    return saxutils.escape(_FORBIDDEN.sub('?', value))

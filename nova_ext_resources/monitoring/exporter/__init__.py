@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Metrics and health over HTTP.
+"""Metrics, health and a picture of the host over HTTP.
 
-* ``application``: the WSGI application with its two pages
+* ``application``: the WSGI application with its three pages
 * ``catalogue``: name, help text and labels of every metric
 * ``collector``: the collector that ``prometheus_client`` calls at each scrape
+* ``page``: the picture, an HTML page with SVG
 * ``report``: health as JSON
 * ``series``: from a snapshot of the host to the series of every metric
 * ``server``: the HTTP server: off by default, small, bounded

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The WSGI application for metrics and health: two pages."""
+"""The WSGI application for metrics, health and a picture of the host."""
 
 from collections.abc import Callable, Iterable
 import gzip
@@ -12,7 +12,9 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import exposition
 
+from nova_ext_resources.monitoring.exporter import page as page_mod
 from nova_ext_resources.monitoring.exporter import report
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources import plugins
 
@@ -37,20 +39,24 @@ _Page: TypeAlias = Callable[['wsgi.WSGIEnvironment'], _Answer]
 
 
 class Application:
-    """Answers GET and HEAD of ``/metrics`` and ``/health``, nothing else.
+    """Answers GET and HEAD of its three pages, nothing else.
 
     :param health: returns the health of the host, without I/O
+    :param read: returns all that is known of the host, without I/O
     """
 
     def __init__(
         self,
         registry: prometheus_client.CollectorRegistry,
         health: Callable[[], health_obj.HostHealth],
+        read: Callable[[], series.HostSnapshot],
     ) -> None:
         self._registry = registry
         self._health = health
+        self._read = read
         self._failure = ''
         self._pages: dict[str, _Page] = {
+            '/': self._show_host,
             '/metrics': self._show_metrics,
             '/health': self._show_health,
         }
@@ -80,7 +86,7 @@ class Application:
         if page is None:
             return _refuse(
                 http.HTTPStatus.NOT_FOUND,
-                'the only pages are /metrics and /health',
+                'the only pages are /, /metrics and /health',
             )
         if environ['REQUEST_METHOD'] not in _METHODS:
             return _refuse(
@@ -128,6 +134,21 @@ class Application:
             [],
             'application/json',
             f'{json.dumps(report.make_report(health), indent=2)}\n'.encode(),
+        )
+
+    def _show_host(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
+        text = page_mod.make_page(self._read())
+        return (
+            http.HTTPStatus.OK,
+            # Should any text come to be taken for markup, it can load nothing.
+            [
+                (
+                    'Content-Security-Policy',
+                    "default-src 'none'; style-src 'unsafe-inline'",
+                )
+            ],
+            'text/html; charset=utf-8',
+            text.encode(),
         )
 
 

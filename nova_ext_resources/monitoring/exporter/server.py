@@ -349,7 +349,7 @@ def from_conf(
         collector.Collector(read, options.max_servers)
     )
     return MetricsServer(
-        application.Application(registry, health),
+        application.Application(registry, health, read),
         listen=options.listen,
         port=options.port,
     )

@@ -55,7 +55,9 @@ class ServerTestCase(base.TestCase):
             collector.Collector(lambda: self.read())
         )
         made = server.MetricsServer(
-            application.Application(registry, lambda: self.read_health()),
+            application.Application(
+                registry, lambda: self.read_health(), lambda: self.read()
+            ),
             listen=listen,
             port=port,
             pause=pause,
@@ -216,7 +218,13 @@ class PagesTest(ServerTestCase):
 
     def test_other_pages_are_not_there(self) -> None:
         url = self.start()
-        for path in ('/', '/metrics/', '/health/../metrics', '/metricsx', '*'):
+        for path in (
+            '/x',
+            '/metrics/',
+            '/health/../metrics',
+            '/metricsx',
+            '*',
+        ):
             with self.subTest(path=path):
                 response, body = self.ask(url, path)
 
@@ -226,7 +234,7 @@ class PagesTest(ServerTestCase):
     def test_other_methods_are_not_allowed(self) -> None:
         url = self.start()
         for method in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'BREW'):
-            for path in ('/metrics', '/health'):
+            for path in ('/', '/metrics', '/health'):
                 with self.subTest(method=method, path=path):
                     response, _body = self.ask(url, path, method)
 
@@ -236,7 +244,12 @@ class PagesTest(ServerTestCase):
     def test_head_is_answered_as_get_is_without_the_body(self) -> None:
         self.health = shown.make_health(status=health_obj.HealthStatus.FAILING)
         url = self.start()
-        for path, code in (('/metrics', 200), ('/health', 503), ('/', 404)):
+        for path, code in (
+            ('/', 200),
+            ('/metrics', 200),
+            ('/health', 503),
+            ('/x', 404),
+        ):
             with self.subTest(path=path):
                 response, body = self.ask(url, path, 'HEAD')
                 asked, whole = self.ask(url, path)

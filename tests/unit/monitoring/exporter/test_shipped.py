@@ -49,7 +49,7 @@ class ShippedTestCase(with_host.HostTestCase):
             collector.Collector(self.read, max_servers=2)
         )
         self.server = server.MetricsServer(
-            application.Application(registry, self.health.snapshot),
+            application.Application(registry, self.health.snapshot, self.read),
             listen='127.0.0.1',
             port=0,
         )
