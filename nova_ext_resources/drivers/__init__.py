@@ -8,6 +8,7 @@ the tracker of ``claims/trackers`` that counts its units
 
 * ``base``: the ABCs of inventory providers and enforcers, and what they
   declare: resource classes, extra specs, options
+* ``devices``: what plugins for devices share; no plugin
 * ``fake``: cache domains that exist in the configuration only
 * ``noop``: units are counted, and nothing on the host is touched
 * ``rdt``: what ``resctrl`` and ``rmd`` share; no plugin

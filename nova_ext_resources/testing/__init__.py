@@ -6,5 +6,6 @@
 * ``resctrl``: a model of the kernel's resctrl
 * ``rmd_simulator``: a simulator of the RMD daemon
 * ``sriov``: a sysfs tree with network cards
+* ``sysfs``: a sysfs tree with PCI devices
 * ``workloads``: simulated servers, and how fast they would be
 """

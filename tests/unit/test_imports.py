@@ -55,16 +55,17 @@ EDGES = {
 }
 
 #: Below ``drivers/``: folder -> folders beside it that it may import. What
-#: several kinds of resources mean by the same words is in ``rdt``.
+#: several kinds of resources share is in ``rdt`` and ``devices``.
 DRIVERS: dict[str, frozenset[str]] = {
     'base': frozenset(),
+    'devices': frozenset(),
     'rdt': frozenset(),
     'fake': frozenset({'base', 'rdt', 'rmd'}),
     'noop': frozenset({'base'}),
     'resctrl': frozenset({'base', 'rdt'}),
     'rmd': frozenset({'base', 'rdt'}),
     'shared_pool': frozenset({'base'}),
-    'sriov': frozenset({'base'}),
+    'sriov': frozenset({'base', 'devices'}),
     'static': frozenset({'base'}),
 }
 
@@ -72,6 +73,9 @@ DRIVERS: dict[str, frozenset[str]] = {
 PURE = (
     'objects.',
     'claims.',
+    'drivers.devices.counted',
+    'drivers.devices.device_spec',
+    'drivers.devices.held',
     'drivers.rdt.',
     'drivers.resctrl.policy.',
     'drivers.shared_pool.pool_file',

@@ -2,7 +2,6 @@
 
 """Virtual functions of network cards (SR-IOV).
 
-* ``device_spec``: which devices Nova reports itself
 * ``inventory``: one provider for each physical function
 * ``neutron``: which devices an agent of Neutron manages
 * ``owners``: which virtual functions are not ours, and why

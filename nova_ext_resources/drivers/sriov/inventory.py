@@ -10,30 +10,26 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from nova_ext_resources.conf import sriov as conf
 from nova_ext_resources.drivers import base
-from nova_ext_resources.drivers.sriov import device_spec
+from nova_ext_resources.drivers.devices import counted
+from nova_ext_resources.drivers.devices import device_spec
+from nova_ext_resources.drivers.devices import held
+from nova_ext_resources.drivers.devices import report
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import owners
 from nova_ext_resources.drivers.sriov import physnets
 from nova_ext_resources.drivers.sriov import sysfs
 from nova_ext_resources.drivers.sriov import traits
 from nova_ext_resources import exception
-from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
-
-LOG = logging.getLogger(__name__)
 
 #: Begins the keys of providers. The address alone would make the name that
 #: Nova gives to its own provider of the same card.
 PREFIX = 'SRIOV_'
-
-TRACKER = 'device'
 
 _NO_CARD = sysfs.PhysicalFunction(address='')
 
@@ -86,7 +82,7 @@ class SriovInventory(base.InventoryProvider):
         #: Each card as it was when it last held still.
         self._cards: dict[str, sysfs.PhysicalFunction] = {}
         self._left_out: frozenset[str] = frozenset()
-        self._reported: frozenset[str] = frozenset()
+        self._report = report.Report('sriov', host)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -96,7 +92,7 @@ class SriovInventory(base.InventoryProvider):
         return (
             resource.ResourceDefinition(
                 name=self._class,
-                type=TRACKER,
+                type=counted.TRACKER,
                 units='virtual functions',
                 description='Virtual functions of a network card (SR-IOV), '
                 'each with its PCI address.',
@@ -107,7 +103,9 @@ class SriovInventory(base.InventoryProvider):
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         seen, agent = self._read()
-        held = _Held({**before, **self.list_entries()}, self._class)
+        holders = held.Held(
+            {**before, **self.list_entries()}, PREFIX, self._class
+        )
         found = {card.address: card for card in seen.functions}
         for address in seen.unsteady.keys() & self._cards.keys():
             found[address] = self._cards[address]
@@ -128,13 +126,13 @@ class SriovInventory(base.InventoryProvider):
         ]
         faults += self._list_misnamed(found.values())
         made, left_out = [], []
-        for address in sorted(found.keys() | held.list_addresses()):
+        for address in sorted(found.keys() | holders.names.keys()):
             card = found.get(address, _NO_CARD)
             is_unknown = address in seen.unsteady and address not in found
-            one, reasons = self._make(address, card, own, held, is_unknown)
+            one, reasons = self._make(address, card, own, holders, is_unknown)
             left_out += reasons
             made += [one] if one else []
-        self._report(faults, left_out)
+        self._report.log(faults, left_out)
         return tuple(made)
 
     def _read(self) -> tuple[sysfs.Seen, neutron.Agent]:
@@ -172,7 +170,7 @@ class SriovInventory(base.InventoryProvider):
         address: str,
         card: sysfs.PhysicalFunction,
         own: owners.Owners,
-        held: '_Held',
+        holders: held.Held,
         is_unknown: bool,
     ) -> tuple[provider.HostProvider | None, list[str]]:
         """Return a card's provider, and what is left out of it.
@@ -181,82 +179,23 @@ class SriovInventory(base.InventoryProvider):
             since the start: then servers have what they hold
         """
         ours, left_out = owners.sort(own, card)
-        held_here = held.names.get(address, frozenset())
         there = {one.address for one in card.functions}
         if is_unknown:
-            there = set(held_here)
-        names = {one.address for one in ours} | (there & held_here)
+            there = set(holders.names.get(address, ()))
         lines = [
             f'{owners.describe(some)} of {address} are left out: {reason}'
             for reason, some in left_out.items()
         ]
-        total = len(names | held_here)
-        if not total:
-            return None, lines
-        foreign = {one.address for one in ours if one.is_enslaved}
-        foreign |= names & held.others.get(address, frozenset())
-        # What a server holds stays its own, whoever else claims it by now.
-        foreign |= names - {one.address for one in ours}
-        return (
-            provider.HostProvider(
-                key=f'{PREFIX}{address}',
-                inventories={
-                    self._class: inventory_obj.Inventory(total=total)
-                },
-                trackers={self._class: TRACKER},
-                units={
-                    self._class: {
-                        'names': sorted(names),
-                        'foreign': sorted(foreign),
-                    }
-                },
-                cpus=bitmask.format_list(card.cpus),
-                traits=traits.find(card, physnets.find(self._networks, card)),
-            ),
-            lines,
+        made = counted.make_provider(
+            address,
+            holders,
+            ours={one.address for one in ours},
+            there=there,
+            used={one.address for one in ours if one.is_enslaved},
+            cpus=bitmask.format_list(card.cpus),
+            traits=traits.find(card, physnets.find(self._networks, card)),
         )
-
-    def _report(self, faults: list[str], left_out: list[str]) -> None:
-        """Log what is new."""
-        for level, lines in (
-            (logging.WARNING, faults),
-            (logging.INFO, left_out),
-        ):
-            for line in lines:
-                if line not in self._reported:
-                    LOG.log(
-                        level,
-                        'Host %(host)s: inventory provider sriov: %(line)s',
-                        {'host': self.host, 'line': line},
-                    )
-        self._reported = frozenset([*faults, *left_out])
-
-
-class _Held:
-    """What servers hold of cards.
-
-    :ivar names: address of a card -> the functions, of the class in the
-        options
-    :ivar others: the same of other classes, which the options had before
-    """
-
-    def __init__(
-        self, entries: Mapping[str, assignment.Entry], resource_class: str
-    ) -> None:
-        self.names: dict[str, frozenset[str]] = {}
-        self.others: dict[str, frozenset[str]] = {}
-        for entry in entries.values():
-            for one in entry.assignments:
-                if one.rp_key.startswith(PREFIX):
-                    address = one.rp_key.removeprefix(PREFIX)
-                    is_own = one.resource_class == resource_class
-                    found = self.names if is_own else self.others
-                    found[address] = found.get(
-                        address, frozenset()
-                    ) | frozenset(one.units.get('names', ()))
-
-    def list_addresses(self) -> frozenset[str]:
-        return frozenset(self.names)
+        return made, lines
 
 
 def _refuse(

@@ -5,7 +5,7 @@
 from collections.abc import Iterable
 import dataclasses
 
-from nova_ext_resources.drivers.sriov import device_spec
+from nova_ext_resources.drivers.devices import device_spec
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import sysfs
 

@@ -14,13 +14,7 @@ import dataclasses
 import os
 import re
 
-from nova_ext_resources.objects import bitmask
-
-#: Domain, bus, slot, function. Domains of VMD have five digits.
-ADDRESS = re.compile(r'[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]')
-
-#: A PCI address as people write it, as lspci prints it, too.
-_WRITTEN = re.compile(r'([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]', re.I)
+from nova_ext_resources.drivers.devices import files
 
 #: The name of an interface: 15 letters at most (*IFNAMSIZ*).
 _INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
@@ -30,16 +24,6 @@ _NETWORK = '0x02'
 
 #: Of the port of a card that stands for a virtual or a sub-function of it.
 _REPRESENTOR = re.compile(r'(c[0-9]+)?pf[0-9]+(vf|sf)[0-9]+')
-
-#: A vendor id that no vendor has: all reads of a device that is gone return
-#: ones.
-_DEAD = b'\xff\xff'
-
-_MAX_LISTED = 64
-
-
-class Unsteady(Exception):
-    """A card changes while it is read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +101,8 @@ def parse_device(text: str) -> str:
 
     :raises ValueError: the text is neither
     """
-    if match := _WRITTEN.fullmatch(text):
-        return text.lower() if match[1] else f'0000:{text.lower()}'
+    if address := files.parse_address(text):
+        return address
     if _INTERFACE.fullmatch(text):
         return text
     raise ValueError(
@@ -139,15 +123,15 @@ def read(root: str) -> Seen:
         raise FileNotFoundError(f'{folder} is empty')
     functions, unsteady = [], {}
     for name in names:
-        if not ADDRESS.fullmatch(name):
-            shown = ascii(name)[:_MAX_LISTED]
+        if not files.ADDRESS.fullmatch(name):
+            shown = files.show(name)
             unsteady[shown] = f'{folder} has {shown}, which is no PCI address'
             continue
         path = f'{folder}/{name}'
         try:
             if _is_physical(path):
                 functions.append(_read_physical(root, path, name))
-        except (OSError, ValueError, Unsteady) as err:
+        except (OSError, ValueError, files.Unsteady) as err:
             # Unplugged meanwhile: it is as if it had never been there.
             if os.path.lexists(path):
                 unsteady[name] = str(err)
@@ -155,7 +139,7 @@ def read(root: str) -> Seen:
 
 
 def _is_physical(path: str) -> bool:
-    return os.path.exists(f'{path}/sriov_totalvfs') and _read(
+    return os.path.exists(f'{path}/sriov_totalvfs') and files.read(
         path, 'class'
     ).startswith(_NETWORK)
 
@@ -163,23 +147,23 @@ def _is_physical(path: str) -> bool:
 def _read_physical(root: str, path: str, address: str) -> PhysicalFunction:
     """Read a card, and make sure that it has not changed meanwhile.
 
-    :raises (OSError, ValueError, Unsteady): it has
+    :raises (OSError, ValueError, files.Unsteady): it has
     """
-    is_dead = _read_bytes(path, 'config', 2) == _DEAD
-    before = int(_read(path, 'sriov_numvfs'))
+    is_dead = files.is_dead(path)
+    before = int(files.read(path, 'sriov_numvfs'))
     functions = () if is_dead else tuple(_read_virtual(root, path, address))
-    after = int(_read(path, 'sriov_numvfs'))
+    after = int(files.read(path, 'sriov_numvfs'))
     if not is_dead and not before == after == len(functions):
-        raise Unsteady(
+        raise files.Unsteady(
             f'{path}: sriov_numvfs was {before} and is {after}, and it has '
             f'{len(functions)} virtual functions'
         )
-    names = _list_folder(f'{path}/net')
+    names = files.list_folder(f'{path}/net')
     ports = [one for one in names if not _is_representor(path, one)]
     return PhysicalFunction(
         address=address,
-        driver=_read_link(path, 'driver'),
-        cpus=read_cpus(root, int(_read(path, 'numa_node'))),
+        driver=files.read_link(path, 'driver'),
+        cpus=files.read_cpus(root, int(files.read(path, 'numa_node'))),
         ports=tuple(
             Port(name=one, speed=_read_speed(f'{path}/net/{one}'))
             for one in ports
@@ -187,7 +171,7 @@ def _read_physical(root: str, path: str, address: str) -> PhysicalFunction:
         interfaces=frozenset(names),
         functions=functions,
         is_switchdev=len(ports) < len(names),
-        has_rdma=bool(_list_folder(f'{path}/infiniband')),
+        has_rdma=bool(files.list_folder(f'{path}/infiniband')),
         is_dead=is_dead,
     )
 
@@ -200,16 +184,16 @@ def _read_virtual(
             continue
         own = os.path.basename(os.readlink(f'{path}/{name}'))
         folder = f'{root}/bus/pci/devices/{own}'
-        if not ADDRESS.fullmatch(own) or (
-            _read_link(folder, 'physfn') != address
+        if not files.ADDRESS.fullmatch(own) or (
+            files.read_link(folder, 'physfn') != address
         ):
-            raise Unsteady(f'{path}/{name} leads to no function of it')
-        interfaces = _list_folder(f'{folder}/net')
+            raise files.Unsteady(f'{path}/{name} leads to no function of it')
+        interfaces = files.list_folder(f'{folder}/net')
         yield VirtualFunction(
             address=own,
-            vendor_id=_read(folder, 'vendor').removeprefix('0x'),
-            product_id=_read(folder, 'device').removeprefix('0x'),
-            driver=_read_link(folder, 'driver'),
+            vendor_id=files.read(folder, 'vendor').removeprefix('0x'),
+            product_id=files.read(folder, 'device').removeprefix('0x'),
+            driver=files.read_link(folder, 'driver'),
             interfaces=frozenset(interfaces),
             is_enslaved=any(
                 os.path.lexists(f'{folder}/net/{one}/master')
@@ -218,35 +202,9 @@ def _read_virtual(
         )
 
 
-def read_cpus(root: str, node: int) -> frozenset[int]:
-    """Return the CPUs of a NUMA node, also those that are offline.
-
-    :param node: -1 when the firmware does not say; then all CPUs, if there is
-        only one node, and none otherwise
-    :raises (OSError, ValueError): it cannot be read
-    """
-    folder = f'{root}/devices/system/node'
-    nodes = [
-        one for one in _list_folder(folder) if re.fullmatch('node[0-9]+', one)
-    ]
-    if not nodes:
-        # A kernel without NUMA.
-        present = _read(f'{root}/devices/system/cpu', 'present')
-        return bitmask.parse_list(present)
-    if node < 0 and len(nodes) > 1:
-        return frozenset()
-    name = nodes[0] if node < 0 else f'node{node}'
-    # Its cpulist has those only that are online.
-    return frozenset(
-        int(one.removeprefix('cpu'))
-        for one in os.listdir(f'{folder}/{name}')
-        if re.fullmatch('cpu[0-9]+', one)
-    )
-
-
 def _is_representor(path: str, interface: str) -> bool:
     try:
-        name = _read(f'{path}/net/{interface}', 'phys_port_name')
+        name = files.read(f'{path}/net/{interface}', 'phys_port_name')
     except FileNotFoundError:
         return False
     except OSError:
@@ -257,33 +215,8 @@ def _is_representor(path: str, interface: str) -> bool:
 
 def _read_speed(path: str) -> int | None:
     try:
-        speed = int(_read(path, 'speed'))
+        speed = int(files.read(path, 'speed'))
     except (OSError, ValueError):
         # The interface is down.
         return None
     return speed if speed > 0 else None
-
-
-def _read(folder: str, name: str) -> str:
-    return _read_bytes(folder, name, 4096).decode('ascii').strip()
-
-
-def _read_bytes(folder: str, name: str, size: int) -> bytes:
-    with open(os.path.join(folder, name), 'rb') as file:
-        return file.read(size)
-
-
-def _read_link(folder: str, name: str) -> str:
-    """Return the last part of where a link leads; '' without one."""
-    try:
-        return os.path.basename(os.readlink(os.path.join(folder, name)))
-    except FileNotFoundError:
-        return ''
-
-
-def _list_folder(path: str) -> list[str]:
-    """Return the names in a folder, none where there is no such folder."""
-    try:
-        return sorted(os.listdir(path))
-    except FileNotFoundError:
-        return []

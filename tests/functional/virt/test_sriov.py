@@ -12,7 +12,7 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.testing import sriov
 from tests import base as unit_base
 from tests.functional.virt import base
-from tests.unit.drivers.sriov import test_device_spec
+from tests.unit.drivers.devices import test_device_spec
 
 CLASS = 'SRIOV_NET_VF'
 PF = '0000:3b:00.0'

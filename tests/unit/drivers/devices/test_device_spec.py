@@ -2,7 +2,7 @@
 
 """Tests of what Nova reports itself; functional ones compare with Nova's."""
 
-from nova_ext_resources.drivers.sriov import device_spec
+from nova_ext_resources.drivers.devices import device_spec
 from nova_ext_resources.drivers.sriov import sysfs
 from tests import base
 

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 import json
 import re
-from typing import Any
-
-from nova_ext_resources.drivers.sriov import sysfs
+from typing import Any, Protocol
 
 _ANY = '*'
 
@@ -22,6 +20,29 @@ _ANY = '*'
 _FIELDS = {'domain': 4, 'bus': 2, 'slot': 2, 'function': 1}
 
 _PARTS = re.compile('[:.]')
+
+
+class Parent(Protocol):
+    """The physical function of a device; a device without one is its own.
+
+    Its interfaces are those of the host.
+    """
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def interfaces(self) -> frozenset[str]: ...
+
+
+class Device(Parent, Protocol):
+    """A PCI device; its ids are four hexadecimal digits each."""
+
+    @property
+    def vendor_id(self) -> str: ...
+
+    @property
+    def product_id(self) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +61,8 @@ class DeviceSpec:
     single: str = ''
     interface: str = ''
 
-    def matches(
-        self, one: sysfs.VirtualFunction, parent: sysfs.PhysicalFunction
-    ) -> bool:
-        """Return whether Nova takes a virtual function by this entry."""
+    def matches(self, one: Device, parent: Parent) -> bool:
+        """Return whether Nova takes a device by this entry."""
         if self.vendor_id not in (_ANY, one.vendor_id):
             return False
         if self.product_id not in (_ANY, one.product_id):
