@@ -7,6 +7,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 ``drivers/static`` does.
 
 * ``fake``: ``[ext_resources_fake]``: the simulated host
+* ``fpga``: ``[ext_resources_fpga]``
 * ``host``: ``[ext_resources]``: the host side
 * ``metrics``: ``[ext_resources_metrics]``: metrics and health
 * ``monitoring``: ``[ext_resources_monitoring]``

@@ -10,6 +10,7 @@ the tracker of ``claims/trackers`` that counts its units
   declare: resource classes, extra specs, options
 * ``devices``: what plugins for devices share; no plugin
 * ``fake``: cache domains that exist in the configuration only
+* ``fpga``: regions of FPGAs, from sysfs
 * ``noop``: units are counted, and nothing on the host is touched
 * ``rdt``: what ``resctrl`` and ``rmd`` share; no plugin
 * ``resctrl``: cache and memory bandwidth by way of the kernel's resctrl

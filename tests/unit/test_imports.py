@@ -61,6 +61,7 @@ DRIVERS: dict[str, frozenset[str]] = {
     'devices': frozenset(),
     'rdt': frozenset(),
     'fake': frozenset({'base', 'rdt', 'rmd'}),
+    'fpga': frozenset({'base', 'devices'}),
     'noop': frozenset({'base'}),
     'resctrl': frozenset({'base', 'rdt'}),
     'rmd': frozenset({'base', 'rdt'}),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Logs what discovery has found to be wrong, or has left out, once."""
+"""Logs what discovery has found to be wrong, or worth a note, once."""
 
 from collections.abc import Collection
 
@@ -18,12 +18,12 @@ class Report:
         self._last: frozenset[str] = frozenset()
 
     def log(
-        self, faults: Collection[str], left_out: Collection[str] = ()
+        self, faults: Collection[str], notes: Collection[str] = ()
     ) -> None:
-        """Log what is new: faults as warnings, the rest as information."""
+        """Log what is new: faults as warnings, notes as information."""
         for level, lines in (
             (logging.WARNING, faults),
-            (logging.INFO, left_out),
+            (logging.INFO, notes),
         ):
             for line in lines:
                 if line not in self._last:
@@ -37,4 +37,4 @@ class Report:
                             'line': line,
                         },
                     )
-        self._last = frozenset([*faults, *left_out])
+        self._last = frozenset([*faults, *notes])

@@ -11,15 +11,12 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.testing import sriov
 from tests import base as unit_base
-from tests.functional.virt import base
+from tests.functional.virt import devices
 from tests.unit.drivers.devices import test_device_spec
 
 CLASS = 'SRIOV_NET_VF'
 PF = '0000:3b:00.0'
 OTHER = '0000:5e:00.0'
-
-#: CPUs of each NUMA node, as Nova's fake driver has them here.
-NODES = ((*range(12), *range(24, 36)), (*range(12, 24), *range(36, 48)))
 
 #: Virtual functions of each host.
 COUNT = 2
@@ -27,18 +24,15 @@ COUNT = 2
 _PHYSNET = 'CUSTOM_PHYSNET_PHYSNET1'
 
 
-class SriovTestCase(base.NovaTestCase):
+class SriovTestCase(devices.DevicesTestCase):
     """Hosts with a card of two virtual functions each."""
 
     plugins = 'sriov'
-    enforcers = ''
-    HOSTS: tuple[str, ...] = ('host1', 'host2')
 
     def setUp(self) -> None:
-        super().setUp()
         self.trees: dict[str, sriov.Sysfs] = {}
         self.names: dict[str, list[str]] = {}
-        self.services = {host: self.start_host(host) for host in self.HOSTS}
+        super().setUp()
 
     def plug_in(self, tree: sriov.Sysfs) -> list[str]:
         """Plug in all cards of a host; return their functions."""
@@ -46,7 +40,7 @@ class SriovTestCase(base.NovaTestCase):
         return tree.enable(PF, COUNT)
 
     def start_host(self, host: str, **settings: Any) -> Any:
-        tree = sriov.Sysfs(str(self.folder / host / 'sys'), NODES)
+        tree = sriov.Sysfs(str(self.folder / host / 'sys'), devices.NODES)
         self.trees[host] = tree
         self.names[host] = self.plug_in(tree)
         self.host_options = (
@@ -64,27 +58,6 @@ class SriovTestCase(base.NovaTestCase):
                 **specs,
             }
         )
-
-    def find_host(self, host: str) -> Any:
-        return self.services[host].driver._ext.host
-
-    def list_held(self) -> list[tuple[str, str]]:
-        """Return host and name of each function that a server holds."""
-        return sorted(
-            (host, name)
-            for host in self.services
-            for entry in self.find_host(host).entries.values()
-            for one in entry.assignments
-            for name in one.units['names']
-        )
-
-    def list_alarms(self, host: str) -> list[tuple[str, str]]:
-        found = self.services[host].driver._ext.health.snapshot().alarms
-        return [(one.name, one.subject) for one in found]
-
-    def publish_all(self) -> None:
-        for service in self.services.values():
-            self.publish(service)
 
     def find_inventory(self, host: str) -> tuple[int, int]:
         """Return total and reserved of a host's card, as placement has it."""

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Regions of FPGAs that servers of this host may have.
+
+One provider for each region, unlike virtual functions: what is programmed into
+a region is a trait, traits are of providers, and the regions of a card differ
+in it. A card has few.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from oslo_config import cfg
+
+from nova_ext_resources.conf import fpga as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.devices import counted
+from nova_ext_resources.drivers.devices import device_spec
+from nova_ext_resources.drivers.devices import held
+from nova_ext_resources.drivers.devices import report
+from nova_ext_resources.drivers.fpga import owners
+from nova_ext_resources.drivers.fpga import sysfs
+from nova_ext_resources.drivers.fpga import traits
+from nova_ext_resources import exception
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+
+#: Begins the keys of providers.
+PREFIX = 'FPGA_'
+
+#: A region, and the card that it is of.
+Found: TypeAlias = tuple[sysfs.Region, sysfs.Card]
+
+
+class FpgaInventory(base.InventoryProvider):
+    """Regions of FPGAs.
+
+    A card that changes while it is read is reported as it was before. A
+    region that is gone is reported as long as a server holds it.
+
+    :param nova: Nova's own options, by group
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+        *,
+        nova: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._class: str = options.resource_class
+        self._owners = _make_owners(
+            nova['pci'].device_spec if nova else (), options.excluded_devices
+        )
+        #: Each card as it was when it last held still.
+        self._cards: dict[str, sysfs.Card] = {}
+        self._left_out: frozenset[str] = frozenset()
+        self._report = report.Report('fpga', host)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=self._class,
+                type=counted.TRACKER,
+                units='regions',
+                description='Regions of an FPGA that can be programmed, each '
+                'with its name.',
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        # A server that comes or goes in between is in one of both.
+        before = self.list_entries()
+        seen = self._read()
+        holders = held.Held(
+            {**before, **self.list_entries()}, PREFIX, self._class
+        )
+        found = {card.name: card for card in seen.cards}
+        for name in seen.unsteady.keys() & self._cards.keys():
+            found[name] = self._cards[name]
+        self._cards = found
+        self._left_out = frozenset(f'{PREFIX}{one}' for one in seen.unsteady)
+        regions = _index(found.values())
+        made = [
+            self._make(name, regions.get(name), seen, holders)
+            for name in sorted(regions.keys() | holders.names.keys())
+        ]
+        self._report.log(
+            [*_list_faults(seen), *self._list_misnamed()],
+            [*self._list_notes(regions.values()), *_list_others(seen)],
+        )
+        return tuple(one for one in made if one)
+
+    def _read(self) -> sysfs.Seen:
+        """Read the host.
+
+        :raises DiscoveryFailed: nothing can be reported this time
+        """
+        try:
+            return sysfs.read(self.options.path)
+        except (OSError, ValueError) as err:
+            raise exception.DiscoveryFailed(
+                plugin='fpga', reason=str(err)
+            ) from err
+
+    def _make(
+        self,
+        name: str,
+        found: Found | None,
+        seen: sysfs.Seen,
+        holders: held.Held,
+    ) -> provider.HostProvider | None:
+        """Return the provider of a region; None where it has none.
+
+        :param found: the region and its card; None while the host has none
+        """
+        if found is None:
+            # Of a card that could not be read since the start, servers have
+            # what they hold.
+            is_unknown = any(
+                sysfs.is_of(name, one)
+                for one in seen.unsteady.keys() - self._cards.keys()
+            )
+            there = {name} if is_unknown else set[str]()
+            return counted.make_provider(
+                name, holders, ours=set(), there=there
+            )
+        region, card = found
+        return counted.make_provider(
+            name,
+            holders,
+            ours=set() if self._owners.find(region, card) else {name},
+            there={name},
+            cpus=bitmask.format_list(card.cpus),
+            traits=traits.find(region, card, seen.managers),
+        )
+
+    def _list_misnamed(self) -> list[str]:
+        return [
+            f'[ext_resources_fpga] excluded_devices names {name}, and no FPGA '
+            'of this host has it'
+            for name in self._owners.list_unknown(self._cards.values())
+        ]
+
+    def _list_notes(self, regions: Iterable[Found]) -> Iterator[str]:
+        """Return what regions are, or why they are left out."""
+        for region, card in regions:
+            if reason := self._owners.find(region, card):
+                yield f'{region.name} is left out: {reason}'
+            else:
+                yield f'{region.name} is {region.node} in sysfs'
+        for card in self._cards.values():
+            missing = card.ports - len(card.regions)
+            if missing > 0:
+                yield (
+                    f'{card.name} has {missing} more ports, which are not '
+                    'reported: they are released for virtual functions, or '
+                    'the card does not implement them'
+                )
+
+
+def _index(cards: Iterable[sysfs.Card]) -> dict[str, Found]:
+    return {one.name: (one, card) for card in cards for one in card.regions}
+
+
+def _list_faults(seen: sysfs.Seen) -> Iterator[str]:
+    for name, reason in seen.unsteady.items():
+        yield f'{name} cannot be read ({reason}); what is known of it stays'
+    for card in seen.cards:
+        if card.is_dead:
+            yield f'{card.name} does not answer: the card has failed'
+    for one in seen.managers:
+        if one.has_failed:
+            yield (
+                f'FPGA manager {one.key} ({one.name}) has failed to program '
+                f'a region: its state is "{one.state}"'
+            )
+
+
+def _list_others(seen: sysfs.Seen) -> Iterator[str]:
+    """Explain why nothing is found, or not all."""
+    if not seen.cards and not seen.unsteady:
+        yield (
+            'no FPGA region found: class/fpga_region of sysfs is empty, or '
+            'the kernel has no such class'
+        )
+    for one in seen.others:
+        yield (
+            f'accelerator {one.address} ({one.vendor_id}:{one.product_id}) '
+            f'has no FPGA region: its driver ({one.driver or "none"}) '
+            "registers none with the kernel. It is not reported; Nova's [pci] "
+            'device_spec can have it as a PCI device'
+        )
+
+
+def _make_owners(specs: Iterable[str], names: Iterable[str]) -> owners.Owners:
+    """Read what options leave to others.
+
+    :raises InvalidConfiguration: an option cannot be used
+    """
+    option, value = '[pci] device_spec', specs
+    try:
+        parsed = device_spec.parse(specs)
+        option, value = '[ext_resources_fpga] excluded_devices', names
+        return owners.Owners(nova=parsed, excluded=owners.parse(names))
+    except ValueError as err:
+        raise exception.InvalidConfiguration(
+            option=option, value=value, reason=str(err)
+        ) from err
