@@ -216,6 +216,7 @@ class Checks:
         defined = [one.name for one in found] + [
             f'pool {one.name}' for one in pools
         ]
+        defined += sorted(self._inventories[name].node_traits)
         return f'It defines {", ".join(defined) or "none"}.'
 
     def _check_provider_config(self) -> str:

@@ -7,7 +7,7 @@ changes none of them.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import os
 import sys
 from typing import Any
@@ -22,6 +22,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import discovery as discovery_mod
 from nova_ext_resources.host import files
 from nova_ext_resources.host import ledger_copy
+from nova_ext_resources.host import node_traits
 from nova_ext_resources.host import preview
 from nova_ext_resources.host import withheld
 from nova_ext_resources.objects import provider
@@ -57,11 +58,11 @@ def main(options: argparse.Namespace) -> int:
     try:
         configured = configuration.read(options)
         node_uuid = options.node or compute_node.get_uuid(configured.conf)
-        found, plan = _Comparison(*configured).run(node_uuid)
+        found, plan, traits = _Comparison(*configured).run(node_uuid)
     except exception.ExtResourcesError as err:
         _complain(str(err))
         return TROUBLE
-    for line in wording.describe(plan):
+    for line in [*_describe(traits), *wording.describe(plan)]:
         print(line)
     for problem in found.failures.values():
         _complain(problem)
@@ -69,7 +70,15 @@ def main(options: argparse.Namespace) -> int:
         _complain(f'{name} cannot be reported; nothing is deleted meanwhile')
     if found.failures or found.left_out:
         return TROUBLE
-    return DIFFERENT if plan.changes else SAME
+    return DIFFERENT if plan.changes or any(_describe(traits)) else SAME
+
+
+def _describe(traits: provider.NodeTraits) -> Iterator[str]:
+    if traits != provider.NodeTraits():
+        yield 'change the compute node'
+    for word in ('added', 'removed'):
+        if some := getattr(traits, word):
+            yield f'  traits {word}: {", ".join(sorted(some))}'
 
 
 def _complain(text: str) -> None:
@@ -85,8 +94,12 @@ class _Comparison:
             plugins.load_trackers()
         )
 
-    def run(self, node_uuid: str) -> tuple[discovery_mod.Found, sync.Plan]:
+    def run(
+        self, node_uuid: str
+    ) -> tuple[discovery_mod.Found, sync.Plan, provider.NodeTraits]:
         """Return what was found, and what would be written.
+
+        The last by nova-compute itself.
 
         :raises ExtResourcesError: placement or the ledger cannot be read, or
             a plugin cannot be loaded
@@ -109,7 +122,10 @@ class _Comparison:
         plan = tree.TreeWriter(client).plan(
             node, providers, may_delete=found.is_complete
         )
-        return found, plan
+        traits = node_traits.preview(
+            found, content.published, node, root.traits
+        )
+        return found, plan, traits
 
     def _find_ledger(self) -> str:
         folder = state_conf.find_folder(self._conf)

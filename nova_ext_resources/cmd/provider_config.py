@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         configured = configuration.read(options)
         found = _discover(configured)
-        document = provider_config.make_document(found.providers)
+        document = provider_config.make_document(
+            found.providers, found.node_traits
+        )
     except exception.ExtResourcesError as err:
         return _fail(str(err))
     problems = [*found.failures.values(), *map(_explain, found.left_out)]

@@ -6,6 +6,7 @@
 a new group registers it. A plugin may keep its options beside its class, as
 ``drivers/static`` does.
 
+* ``cpu``: ``[ext_resources_cpu]``
 * ``fake``: ``[ext_resources_fake]``: the simulated host
 * ``fpga``: ``[ext_resources_fpga]``
 * ``host``: ``[ext_resources]``: the host side

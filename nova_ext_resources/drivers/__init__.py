@@ -8,6 +8,7 @@ the tracker of ``claims/trackers`` that counts its units
 
 * ``base``: the ABCs of inventory providers and enforcers, and what they
   declare: resource classes, extra specs, options
+* ``cpu``: traits for frequency and idle states of CPUs, from sysfs
 * ``devices``: what plugins for devices share; no plugin
 * ``fake``: cache domains that exist in the configuration only
 * ``fpga``: regions of FPGAs, from sysfs

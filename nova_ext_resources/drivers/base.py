@@ -98,6 +98,17 @@ class InventoryProvider(abc.ABC):
         """
         return ()
 
+    @property
+    def node_traits(self) -> frozenset[str]:
+        """Return traits of the compute node itself, not of a provider below.
+
+        As the last ``discover`` has found them. No I/O. They begin with
+        ``CUSTOM_``: Nova knows those that do not, and removes them. Nova's
+        driver reports them with its next update of the compute node. A
+        flavor requests them outside of any request group.
+        """
+        return frozenset()
+
     @abc.abstractmethod
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         """Describe every resource that ``discover`` may report."""

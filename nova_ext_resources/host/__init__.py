@@ -27,6 +27,7 @@
 * ``migrations``: asks Nova which consumers are migrations of servers
 * ``missing``: for how long entries have been without a server; pure
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
+* ``node_traits``: which traits Nova adds to its compute node; pure
 * ``nova_compute``: what a host needs of the nova-compute in which it runs
 * ``orphans``: finds entries of servers that have been missing for long, and
   releases them where an option says so

@@ -100,8 +100,9 @@ class Agent(worker.Worker):
     def start(self, pause: float = 0.0) -> None:
         """Discover and publish, and go on in threads.
 
-        :raises InvalidConfiguration: an option for metrics cannot be used, or
-            there is inventory and no compute node; nothing was started
+        :raises InvalidConfiguration: an option for metrics cannot be used,
+            there is inventory and no compute node, or traits are of the
+            compute node itself; nothing was started
         """
         self.metrics.prepare()
         delay = self.do_round()
@@ -142,7 +143,7 @@ class Agent(worker.Worker):
         return self.metrics.read_health()
 
     def _check_unpublished(self) -> None:
-        """Report inventory for which there is no provider.
+        """Report what this program has no provider for.
 
         :raises InvalidConfiguration: there is some
         """
@@ -157,6 +158,15 @@ class Agent(worker.Worker):
                 value=', '.join(sorted(classes)),
                 reason=f'host {self._name} has no compute node below which '
                 'these could be published; keep shared_pool alone',
+            )
+        if traits := self.host.found.node_traits:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] inventory_providers',
+                value=', '.join(sorted(traits)),
+                reason='these are traits of the compute node, which only '
+                'nova-compute writes. Run it with a driver of this package, '
+                'or write them into a file for it, with '
+                'nova-ext-resources-provider-config',
             )
 
 

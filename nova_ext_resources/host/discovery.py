@@ -2,7 +2,7 @@
 
 """Runs the inventory providers of a host, and survives their failures."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 
 from oslo_log import log as logging
@@ -34,6 +34,7 @@ class Found:
     :ivar constraints: what this host can never do, as they have found it
     :ivar pools: of several hosts, that this one reaches
     :ivar problems: what is wrong with what was found
+    :ivar node_traits: of the compute node itself
     """
 
     providers: tuple[provider.HostProvider, ...] = ()
@@ -45,6 +46,7 @@ class Found:
     )
     pools: tuple[pool.SharedPool, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
+    node_traits: frozenset[str] = frozenset()
 
     @property
     def resource_classes(self) -> frozenset[str]:
@@ -121,6 +123,7 @@ class Discovery:
             constraints=constraints_obj.unite(one.constraints for one in last),
             pools=tuple(self._list_pools()),
             problems=tuple(each for one in last for each in one.problems),
+            node_traits=frozenset().union(*(one.node_traits for one in last)),
         )
 
     def _list_pools(self) -> Iterator[pool.SharedPool]:
@@ -144,6 +147,7 @@ class Discovery:
                 constraints=dict(plugin.constraints),
                 pools=tuple(plugin.pools),
                 problems=tuple(plugin.problems),
+                node_traits=_check_traits(name, plugin.node_traits),
             )
         except exception.DiscoveryFailed as err:
             return err
@@ -235,6 +239,17 @@ class Discovery:
                 'Host %(host)s: inventory provider %(name)s works again',
                 {'host': self._host, 'name': name},
             )
+
+
+def _check_traits(name: str, traits: Iterable[str]) -> frozenset[str]:
+    """Return traits of the compute node.
+
+    :raises DiscoveryFailed: Nova or this package has one of them for itself
+    """
+    for reason in map(provider.find_trait_error, sorted(traits)):
+        if reason:
+            raise exception.DiscoveryFailed(plugin=name, reason=reason)
+    return frozenset(traits)
 
 
 def _find_misfit(

@@ -23,15 +23,19 @@ _COMPUTE_NODE = '$COMPUTE_NODE'
 _CUSTOM = 'CUSTOM_'
 
 
-def make_document(found: Iterable[provider.HostProvider]) -> dict[str, Any]:
+def make_document(
+    found: Iterable[provider.HostProvider],
+    node_traits: Iterable[str] = (),
+) -> dict[str, Any]:
     """Return the content of a file, in types of JSON.
 
     With custom classes and traits alone: Nova takes no others.
 
+    :param node_traits: of the compute node itself
     :raises InvalidResource: placement cannot store as much of a class
     """
     by_class: dict[str, list[inventory_obj.Inventory]] = {}
-    traits: set[str] = set()
+    traits = set(node_traits)
     for one in found:
         traits |= {name for name in one.traits if name.startswith(_CUSTOM)}
         for name, inventory in one.inventories.items():

@@ -20,6 +20,7 @@ from nova_ext_resources.host import discovery
 from nova_ext_resources.host import enforcement as enforcement_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import lifecycle
+from nova_ext_resources.host import node_traits
 from nova_ext_resources.host import repair
 from nova_ext_resources.host import state as state_mod
 from nova_ext_resources.host import withheld
@@ -174,23 +175,44 @@ class HostResources(lifecycle.Lifecycle):
             published
         """
         made = self.state.make_providers()
-        nothing = frozenset[str]()
-        known = {
-            one.rp_uuid: self._published.get(one.rp_uuid, nothing) | one.traits
-            for one in made
-        }
-        new = {
-            rp_uuid: traits
-            for rp_uuid, traits in known.items()
-            if self._published.get(rp_uuid) != traits
-        }
-        if new:
-            self._ledger.add_published(new)
-            self._published = {**self._published, **new}
+        known = self._remember(
+            {
+                **{one.rp_uuid: one.traits for one in made},
+                node_traits.find_record(self.node): self.found.node_traits,
+            }
+        )
         return tuple(
             dataclasses.replace(one, published_traits=known[one.rp_uuid])
             for one in made
         )
+
+    def _remember(
+        self, traits: Mapping[str, frozenset[str]]
+    ) -> Mapping[str, frozenset[str]]:
+        """Record what will be published; return all that ever was.
+
+        :raises LedgerError: it cannot be remembered
+        """
+        nothing = frozenset[str]()
+        known = {
+            rp_uuid: self._published.get(rp_uuid, nothing) | some
+            for rp_uuid, some in traits.items()
+            if some or rp_uuid in self._published
+        }
+        new = {
+            rp_uuid: some
+            for rp_uuid, some in known.items()
+            if self._published.get(rp_uuid) != some
+        }
+        if new:
+            self._ledger.add_published(new)
+            self._published = {**self._published, **new}
+        return known
+
+    @property
+    def node_traits(self) -> provider.NodeTraits:
+        """Return what Nova shall add to its compute node, or remove."""
+        return node_traits.find(self.found, self._published, self.node)
 
     # -- what the host's loop does ---------------------------------------
 

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import re
 from typing import Any
 import uuid
 
@@ -12,6 +13,11 @@ from nova_ext_resources.objects import inventory as inventory_obj
 #: On every provider that this package writes, so that audits can see who
 #: owns it, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
 OWNER_TRAIT = 'CUSTOM_OWNER_EXT_RESOURCES'
+
+#: What traits begin with that Nova neither reports nor removes.
+CUSTOM = 'CUSTOM_'
+
+_CUSTOM_TRAIT = re.compile('CUSTOM_[A-Z0-9_]{1,248}')
 
 #: On a provider whose inventory all providers of its aggregates may use: it
 #: belongs to no host, though it has no parent.
@@ -29,6 +35,28 @@ class Node:
 
     uuid: str
     hypervisor_hostname: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTraits:
+    """What Nova's driver reports of the compute node for this package.
+
+    :ivar removed: those that this host has once added, and does no longer
+    """
+
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+
+def find_trait_error(name: str) -> str:
+    """Explain why the compute node cannot get a trait; '' if it can."""
+    if not _CUSTOM_TRAIT.fullmatch(name) or name == OWNER_TRAIT:
+        return (
+            f'trait {name!a} is not for the compute node: Nova itself reports '
+            f'those that do not begin with {CUSTOM}, and {OWNER_TRAIT} is on '
+            'providers of this package only'
+        )
+    return ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

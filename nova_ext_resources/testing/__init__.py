@@ -2,6 +2,7 @@
 
 """Models for tests and demonstrations. Needs the extra ``testing``.
 
+* ``cpu``: a sysfs tree with settings of CPUs
 * ``fpga``: a sysfs tree with FPGAs
 * ``mixes``: mixes of simulated servers, of several kinds
 * ``resctrl``: a model of the kernel's resctrl

@@ -31,6 +31,8 @@ NAMES = (
     'nova.compute.power_state:PAUSED',
     'nova.compute.power_state:RUNNING',
     'nova.compute.provider_config:get_provider_configs',
+    'nova.compute.provider_tree:ProviderTree.add_traits',
+    'nova.compute.provider_tree:ProviderTree.remove_traits',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'
     '(context, instance, nodename, flavor)',

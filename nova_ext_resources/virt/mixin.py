@@ -230,8 +230,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 )
         return data
 
-    def update_provider_tree(self, *args: Any, **kwargs: Any) -> None:
-        super().update_provider_tree(*args, **kwargs)
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, *args: Any, **kwargs: Any
+    ) -> None:
+        super().update_provider_tree(provider_tree, nodename, *args, **kwargs)
+        # Of its own provider, Nova is the only writer.
+        traits = self._ext.host.node_traits
+        provider_tree.add_traits(nodename, *traits.added)
+        provider_tree.remove_traits(nodename, *traits.removed)
         # Nova is about to create its node if this is the first time.
         self._ext.notice_node()
 

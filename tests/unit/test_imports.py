@@ -58,6 +58,7 @@ EDGES = {
 #: several kinds of resources share is in ``rdt`` and ``devices``.
 DRIVERS: dict[str, frozenset[str]] = {
     'base': frozenset(),
+    'cpu': frozenset({'base', 'devices'}),
     'devices': frozenset(),
     'rdt': frozenset(),
     'fake': frozenset({'base', 'rdt', 'rmd'}),
@@ -74,14 +75,18 @@ DRIVERS: dict[str, frozenset[str]] = {
 PURE = (
     'objects.',
     'claims.',
+    'drivers.cpu.traits',
     'drivers.devices.counted',
     'drivers.devices.device_spec',
     'drivers.devices.held',
+    'drivers.fpga.owners',
+    'drivers.fpga.traits',
     'drivers.rdt.',
     'drivers.resctrl.policy.',
     'drivers.shared_pool.pool_file',
     'drivers.shared_pool.reading',
     'host.audit',
+    'host.node_traits',
     'host.view',
     'inspection.',
     'placement.changes',

@@ -17,6 +17,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from waitress import server
 
 from nova_ext_resources.objects import pool
+from nova_ext_resources.testing import cpu
 from tests.functional import base
 
 #: Seconds, on a busy machine.
@@ -228,6 +229,18 @@ class RefusedTest(AgentTestCase):
 
         self.assert_ends(self.start(), 1, 'enforcer')
         self.assertEqual({}, self.find('cpu1.example.com_L3_0'))
+
+    def test_a_plugin_for_the_compute_node_itself(self) -> None:
+        tree = cpu.Sysfs(str(self.folder / 'sys'))
+        tree.set_smt(True)
+        self.plugin = 'cpu'
+        self.write(f'[ext_resources_cpu]\npath = {tree.path}')
+        self.make_node()
+
+        self.assert_ends(self.start(), 1, 'nova-ext-resources-provider-config')
+        self.assertEqual(
+            frozenset(), self.client.get_provider(uuids.node).traits
+        )
 
     def test_a_second_one_on_the_same_host(self) -> None:
         self.make_node()

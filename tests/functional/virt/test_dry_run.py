@@ -10,6 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_ext_resources.cmd import status
+from nova_ext_resources.testing import cpu
 from tests.functional.virt import backends
 
 _TWO = """
@@ -122,6 +123,27 @@ class DiffTest(backends.Static):
 
         self.assertIn('  traits removed: CUSTOM_FAST', lines)
         self.assertIn('delete provider host1_TOKENS', lines)
+
+    def test_traits_of_the_compute_node(self) -> None:
+        tree = cpu.Sysfs(str(self.folder / 'sys'))
+        tree.set_smt(True)
+        with self.conf.open('a') as file:
+            file.write(
+                '[ext_resources]\ninventory_providers = static,cpu\n'
+                f'[ext_resources_cpu]\npath = {tree.path}\n'
+            )
+        expected = [
+            'change the compute node',
+            '  traits added: CUSTOM_CPU_SMT',
+        ]
+
+        self.assertEqual((1, expected, ''), self.diff())
+
+        # An operator has added it already.
+        self._create_trait('CUSTOM_CPU_SMT')
+        traits = self._get_provider_traits(self.node)
+        self._set_provider_traits(self.node, [*traits, 'CUSTOM_CPU_SMT'])
+        self.assertEqual((0, [], ''), self.diff())
 
     def test_what_a_server_holds_stays(self) -> None:
         self.definitions.write_text(_NO_SEATS)

@@ -27,6 +27,8 @@ from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
+from nova_ext_resources.testing import cpu
+from nova_ext_resources.testing import fpga
 from nova_ext_resources.testing import rmd_simulator
 from tests import base
 from tests import ports
@@ -332,6 +334,38 @@ class DefinitionsTest(ChecksTestCase):
             ext_resources_shared_pool={
                 'pools_file': os.path.join(self.folder, 'pools.yaml')
             },
+        )
+
+    def test_traits_of_the_compute_node_are_listed(self) -> None:
+        tree = cpu.Sysfs(os.path.join(self.folder, 'sys'))
+        tree.set_smt(True)
+
+        self.assert_result(
+            SUCCESS,
+            'It defines CUSTOM_CPU_SMT.',
+            'Inventory provider cpu',
+            ext_resources={'inventory_providers': 'cpu'},
+            ext_resources_cpu={'path': tree.path},
+        )
+
+    def test_a_host_with_fpgas(self) -> None:
+        tree = fpga.Sysfs(os.path.join(self.folder, 'sys'))
+        tree.add_card('0000:3b:00.0')
+        options: dict[str, Any] = {
+            'ext_resources': {'inventory_providers': 'fpga'},
+            'ext_resources_fpga': {'path': tree.path},
+        }
+
+        self.assert_result(
+            SUCCESS, 'It defines FPGA.', 'Inventory provider fpga', **options
+        )
+
+        tree.kill('0000:3b:00.0')
+        self.assert_result(
+            WARNING,
+            '0000:3b:00.0 does not answer',
+            'Inventory provider fpga',
+            **options,
         )
 
     def test_a_resource_that_nothing_applies(self) -> None:

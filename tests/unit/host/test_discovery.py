@@ -46,6 +46,7 @@ class Plugin(plugins_base.InventoryProvider):
 
     left_out = frozenset[str]()
     pools: tuple[pool.SharedPool, ...] = ()
+    node_traits = frozenset[str]()
 
     def __init__(self, *found: provider.HostProvider | Exception) -> None:
         self.found = found
@@ -123,6 +124,42 @@ class DiscoveryTest(base.TestCase):
             (dataclasses.replace(one, is_failing=True), two),
             self.discovery.scan().pools,
         )
+
+    def test_traits_of_the_compute_node_are_those_of_all(self) -> None:
+        self.first.node_traits = frozenset({'CUSTOM_A'})
+        self.second.node_traits = frozenset({'CUSTOM_B'})
+        self.assertEqual(
+            {'CUSTOM_A', 'CUSTOM_B'}, self.discovery.scan().node_traits
+        )
+
+        # What one that fails knew stays.
+        self.first.node_traits = frozenset()
+        self.first.found = (RuntimeError('it is asleep'),)
+
+        self.assertEqual(
+            {'CUSTOM_A', 'CUSTOM_B'}, self.discovery.scan().node_traits
+        )
+
+    def test_traits_that_are_not_for_the_compute_node(self) -> None:
+        for trait in (
+            'HW_CPU_HYPERTHREADING',
+            'COMPUTE_NODE',
+            'CUSTOM_',
+            'CUSTOM_a',
+            'CUSTOM_A\n',
+            'CUSTOM_' + 'A' * 249,
+            provider.OWNER_TRAIT,
+        ):
+            with self.subTest(trait=trait):
+                self.first.node_traits = frozenset({trait})
+
+                found = self.discovery.scan()
+
+                self.assertEqual({'first'}, set(found.failures))
+                self.assertIn(
+                    'is not for the compute node', found.failures['first']
+                )
+                self.assertEqual(frozenset(), found.node_traits)
 
     def test_what_cannot_be_applied_is_not_reported(self) -> None:
         asked = []

@@ -46,6 +46,14 @@ class DocumentTest(base.TestCase):
         )
         self.assertEqual(['CUSTOM_CAT'], found['traits']['additional'])
 
+    def test_traits_of_the_compute_node_are_added(self) -> None:
+        made = provider_config.make_document([], ['CUSTOM_B', 'CUSTOM_A'])
+
+        [found] = made['providers']
+        self.assertEqual(
+            ['CUSTOM_A', 'CUSTOM_B'], found['traits']['additional']
+        )
+
     def test_a_host_with_nothing(self) -> None:
         self.assertEqual([], provider_config.make_document([])['providers'])
 
