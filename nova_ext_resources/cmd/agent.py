@@ -37,7 +37,12 @@ Publish what plugins find on this host below the compute node of its
 nova-compute, which need not know of this package. Resources are counted and
 offered; nothing is claimed or applied, so that plugins that need an enforcer
 are refused. SIGHUP reads the configuration again, SIGTERM ends the program;
-what it has published stays in placement."""
+what it has published stays in placement. Exit status: 0, ended by a signal;
+78, the configuration or the ledger cannot be used."""
+
+#: ``EX_CONFIG`` of sysexits.h: systemd does not start it again by itself.
+#: Otherwise it would take the ledger when a nova-compute is restarted.
+_UNUSABLE = 78
 
 #: Seconds between two reports to systemd.
 _REPORT = 10.0
@@ -79,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _set_up_log(options)
     except exception.ExtResourcesError as err:
         print(err, file=sys.stderr)
-        return 1
+        return _UNUSABLE
     return _run(options, configured)
 
 
@@ -108,7 +113,7 @@ def _run(options: argparse.Namespace, configured: _Configuration) -> int:
         except exception.ExtResourcesError as err:
             if former is None:
                 LOG.error('The agent cannot run: %(err)s', {'err': err})
-                return 1
+                return _UNUSABLE
             LOG.error('The options stay as they were: %(err)s', {'err': err})
             configured, former = former, None
             continue
@@ -126,9 +131,7 @@ def _read_again(
     """Return the configuration as it is now, or the former one."""
     try:
         configured = configuration.read(options)
-        agent_mod.check(
-            configured.conf.ext_resources, state.find_folder(configured.conf)
-        )
+        agent_mod.check(configured.conf, state.find_folder(configured.conf))
         _set_up_log(options)
     except exception.ExtResourcesError as err:
         LOG.error('The options stay as they were: %(err)s', {'err': err})
@@ -144,7 +147,7 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
     """
     conf, host = configured
     # What cannot be used shall not wait for a compute node first.
-    agent_mod.check(conf.ext_resources, state.find_folder(conf))
+    agent_mod.check(conf, state.find_folder(conf))
     systemd.notify(systemd.READY)
     try:
         node = None
@@ -228,8 +231,7 @@ def _find_node(
             'name the node with --node; where there is no nova-compute, use '
             '--without-node'
         )
-    root = client.get_provider(uuid)
-    return provider.Node(uuid=uuid, hypervisor_hostname=root.name)
+    return compute_node.get(client, uuid)
 
 
 if __name__ == '__main__':

@@ -10,6 +10,8 @@ from oslo_config import cfg
 
 from nova_ext_resources.conf import state
 from nova_ext_resources import exception
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client as placement_client
 
 #: Nova's name of the file (``nova.virt.node``).
 _FILE = 'compute_id'
@@ -69,3 +71,20 @@ def get_uuid(conf: cfg.ConfigOpts) -> str:
             f'{_ADVICE}',
         )
     return found
+
+
+def get(client: placement_client.Client, uuid_: str) -> provider.Node:
+    """Return the compute node that has a uuid.
+
+    :raises InvalidConfiguration: another provider has it
+    :raises PlacementError: placement does not show it
+    """
+    root = client.get_provider(uuid_)
+    if root.parent_uuid or provider.SHARING_TRAIT in root.traits:
+        raise exception.InvalidConfiguration(
+            option='--node',
+            value=uuid_,
+            reason=f'this is provider {root.name}, and no compute node; '
+            f'{_ADVICE}',
+        )
+    return provider.Node(uuid=uuid_, hypervisor_hostname=root.name)

@@ -105,8 +105,7 @@ class _Comparison:
             a plugin cannot be loaded
         """
         client = placement_client.from_conf(self._conf)
-        root = client.get_provider(node_uuid)
-        node = provider.Node(uuid=node_uuid, hypervisor_hostname=root.name)
+        node = compute_node.get(client, node_uuid)
         path = self._find_ledger()
         content = ledger_copy.Content()
         if os.path.lexists(path):
@@ -123,7 +122,10 @@ class _Comparison:
             node, providers, may_delete=found.is_complete
         )
         traits = node_traits.preview(
-            found, content.published, node, root.traits
+            found,
+            content.published,
+            node,
+            client.get_provider(node_uuid).traits,
         )
         return found, plan, traits
 

@@ -31,6 +31,10 @@ LOG = logging.getLogger(__name__)
 _STALE_ROUNDS = 3
 _STALE = 300.0
 
+#: Nova's own option; with such a driver nova-compute publishes by itself.
+_NOVA = (cfg.StrOpt('compute_driver', default=''),)
+_DRIVERS = 'ext_resources.'
+
 #: Seed of the uuid of a host without a compute node, which is published
 #: nowhere.
 _NO_NODE = uuid.UUID('b5f1f0c7-4a0e-4c57-9f0b-6a3d5e8c2f41')
@@ -60,7 +64,7 @@ class Agent(worker.Worker):
     ) -> None:
         super().__init__()
         options = conf.ext_resources
-        check(options, state_path)
+        check(conf, state_path)
         self._name = host
         self._node = node
         self._interval: float = options.refresh_interval
@@ -73,6 +77,7 @@ class Agent(worker.Worker):
             ledger_path=files.find_ledger_path(options, state_path, host),
             list_guests=lambda: None,
         )
+        self._check_ledger()
         self.health = health_mod.Health(
             host,
             inventory_providers=options.inventory_providers,
@@ -84,6 +89,7 @@ class Agent(worker.Worker):
             host=host,
             wanted=self.host.providers if node else tuple,
             pools=lambda: self.host.found.pools,
+            owned=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
             interval=self._interval,
         )
@@ -95,6 +101,24 @@ class Agent(worker.Worker):
             list_servers=dict,
             list_guests=lambda: None,
             audit_path=files.find_audit_path(state_path, host),
+        )
+
+    def _check_ledger(self) -> None:
+        """Refuse to go on where servers have units.
+
+        :raises InvalidConfiguration: the ledger has entries; it is closed
+        """
+        if not self.host.entries:
+            return
+        path, number = self.host.ledger_path, len(self.host.entries)
+        self.host.close()
+        raise exception.InvalidConfiguration(
+            option='[ext_resources] ledger_path',
+            value=path,
+            reason=f'{number} servers have units in it, which a nova-compute '
+            'with a driver of this package has given them, and the agent '
+            'would never release. Start that nova-compute again; or move '
+            'these servers away, and the file, first',
         )
 
     def start(self, pause: float = 0.0) -> None:
@@ -170,12 +194,21 @@ class Agent(worker.Worker):
             )
 
 
-def check(options: Any, state_path: str) -> None:
+def check(conf: cfg.ConfigOpts, state_path: str) -> None:
     """Refuse what would promise more than is kept.
 
-    :raises InvalidConfiguration: an enforcer is enabled, no plugin is, or
-        there is no folder for the ledger
+    :raises InvalidConfiguration: an enforcer is enabled, no plugin is, there
+        is no folder for the ledger, or nova-compute has our driver
     """
+    options: Any = conf.ext_resources
+    conf.register_opts(_NOVA)
+    if conf.compute_driver.startswith(_DRIVERS):
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] compute_driver',
+            value=conf.compute_driver,
+            reason='nova-compute of this host publishes by itself. Stop and '
+            'disable the agent here',
+        )
     if options.enforcers:
         raise exception.InvalidConfiguration(
             option='[ext_resources] enforcers',

@@ -112,6 +112,15 @@ class HostResources(lifecycle.Lifecycle):
         return self.state.found
 
     @property
+    def published(self) -> frozenset[str]:
+        """Return the uuids of all that this host has ever published."""
+        return frozenset(self._published)
+
+    @property
+    def ledger_path(self) -> str:
+        return self._ledger.path
+
+    @property
     def has_cut_stats(self) -> bool:
         """Whether the scheduler sees totals only, see :meth:`stats`."""
         return self._has_cut_stats

@@ -5,7 +5,7 @@
 It only publishes. Whatever placement does, no other thread waits for it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 import dataclasses
 import datetime
 import random
@@ -94,6 +94,8 @@ class Publisher(worker.Worker):
     :param host: its name, where it has no node
     :param wanted: returns the tree as it shall be
     :param pools: returns those that the host reaches, as they were read
+    :param owned: returns the uuids of what this host has ever published; None:
+        all of this package is, see :func:`.sync.plan`
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
     :param on_deleted: see :class:`.tree.TreeWriter`
@@ -110,6 +112,7 @@ class Publisher(worker.Worker):
         host: str = '',
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         pools: Callable[[], Iterable[pool_obj.SharedPool]] = tuple,
+        owned: Callable[[], Collection[str] | None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
@@ -119,6 +122,7 @@ class Publisher(worker.Worker):
         self._host_without_node = host
         self._wanted = wanted
         self._list_pools = pools
+        self._owned = owned
         self._is_complete = is_complete
         self._interval = interval
         self._status = Status()
@@ -159,7 +163,9 @@ class Publisher(worker.Worker):
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: placement could not be read, or went away
         """
-        return self._writer.publish(node, wanted, may_delete=may_delete)
+        return self._writer.publish(
+            node, wanted, may_delete=may_delete, owned=self._owned()
+        )
 
     def wake(self) -> None:
         self._is_due = True

@@ -48,6 +48,7 @@ def plan(
     *,
     holders: Holders | None = None,
     may_delete: bool = True,
+    owned: Collection[str] | None = None,
 ) -> Plan:
     """Find the changes that make the seen tree the wanted one.
 
@@ -60,6 +61,9 @@ def plan(
     :param may_delete: whether what is not wanted is deleted. Not while a part
         of the host has not been read since the start: then providers,
         inventories and traits that are not wanted stay as they are.
+    :param owned: None: all of ours that are not wanted go. Else only these
+        are changed, and none goes: they are emptied, and stay. A nova-compute
+        that is not ours fails while it remembers a provider that is gone.
     :raises InvalidResource: a wanted provider has no parent, as only the
         compute node's own one may, or parents form a circle
     """
@@ -80,12 +84,17 @@ def plan(
         for rp_uuid, provider in wanted_by_uuid.items()
     }
     leaving = ours.keys() - wanted_by_uuid.keys() if may_delete else set()
-    staying = _find_staying(leaving, targets, seen_by_uuid, held_by)
+    if owned is None:
+        staying = _find_staying(leaving, targets, seen_by_uuid, held_by)
+    else:
+        staying = leaving = leaving & {*owned}
     for rp_uuid in staying:
         emptied = dataclasses.replace(ours[rp_uuid], inventories={})
-        targets[rp_uuid] = _make_target(
-            emptied, ours[rp_uuid], held_by.get(rp_uuid, {})
-        )
+        target = _make_target(emptied, ours[rp_uuid], held_by.get(rp_uuid, {}))
+        if owned is not None and not target.inventories:
+            # It ties the host to no pool any more.
+            target = dataclasses.replace(target, aggregates=frozenset())
+        targets[rp_uuid] = target
     return Plan(
         waves=_make_waves(targets, ours, leaving - staying),
         held=tuple(

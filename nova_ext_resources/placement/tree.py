@@ -2,7 +2,13 @@
 
 """One compute node's provider tree: read what changed, write what differs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from concurrent import futures
 import dataclasses
 import time
@@ -92,15 +98,17 @@ class TreeWriter:
         wanted: Iterable[provider_obj.Provider],
         *,
         may_delete: bool = True,
+        owned: Collection[str] | None = None,
     ) -> Published:
         """Make the tree of ``node`` the wanted one, as far as it is ours.
 
         :param may_delete: see :func:`.sync.plan`
+        :param owned: likewise
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: nothing could be read, or placement went
             away in between
         """
-        plan = self.plan(node, wanted, may_delete=may_delete)
+        plan = self.plan(node, wanted, may_delete=may_delete, owned=owned)
         try:
             return self._apply(plan)
         finally:
@@ -116,6 +124,7 @@ class TreeWriter:
         wanted: Iterable[provider_obj.Provider],
         *,
         may_delete: bool = True,
+        owned: Collection[str] | None = None,
     ) -> sync.Plan:
         """Return what :meth:`publish` would write; writes nothing.
 
@@ -131,6 +140,7 @@ class TreeWriter:
             seen,
             holders=dict(zip(shrinking, holders, strict=True)),
             may_delete=may_delete,
+            owned=owned,
         )
 
     def _read(

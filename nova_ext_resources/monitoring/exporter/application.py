@@ -144,7 +144,9 @@ class Application:
             [
                 (
                     'Content-Security-Policy',
-                    "default-src 'none'; style-src 'unsafe-inline'",
+                    "default-src 'none'; style-src 'unsafe-inline'; "
+                    "base-uri 'none'; form-action 'none'; "
+                    "frame-ancestors 'none'",
                 )
             ],
             'text/html; charset=utf-8',

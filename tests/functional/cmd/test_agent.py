@@ -220,14 +220,14 @@ class RefusedTest(AgentTestCase):
     def test_an_enforcer(self) -> None:
         self.write('enforcers = rmd')
 
-        self.assert_ends(self.start(), 1, 'the agent applies nothing')
+        self.assert_ends(self.start(), 78, 'the agent applies nothing')
 
     def test_a_plugin_that_needs_one(self) -> None:
         self.plugin = 'fake'
         self.write()
         self.make_node()
 
-        self.assert_ends(self.start(), 1, 'enforcer')
+        self.assert_ends(self.start(), 78, 'enforcer')
         self.assertEqual({}, self.find('cpu1.example.com_L3_0'))
 
     def test_a_plugin_for_the_compute_node_itself(self) -> None:
@@ -237,7 +237,9 @@ class RefusedTest(AgentTestCase):
         self.write(f'[ext_resources_cpu]\npath = {tree.path}')
         self.make_node()
 
-        self.assert_ends(self.start(), 1, 'nova-ext-resources-provider-config')
+        self.assert_ends(
+            self.start(), 78, 'nova-ext-resources-provider-config'
+        )
         self.assertEqual(
             frozenset(), self.client.get_provider(uuids.node).traits
         )
@@ -247,13 +249,37 @@ class RefusedTest(AgentTestCase):
         self.start()
         self.wait_until(lambda: self.find_seats() == 6)
 
-        self.assert_ends(self.start(), 1, 'ledger')
+        self.assert_ends(self.start(), 78, 'ledger')
+
+    def test_a_nova_compute_that_publishes_by_itself(self) -> None:
+        text = (self.folder / 'nova.conf').read_text()
+        (self.folder / 'nova.conf').write_text(
+            text.replace(
+                '[DEFAULT]\n',
+                '[DEFAULT]\ncompute_driver = ext_resources.LibvirtDriver\n',
+                1,
+            )
+        )
+
+        self.assert_ends(self.start(), 78, 'publishes by itself')
+
+    def test_a_node_that_is_none(self) -> None:
+        self.make_node()
+        agent = self.start()
+        self.wait_until(lambda: self.find_seats() == 6)
+        agent.send_signal(signal.SIGTERM)
+        self.assert_ends(agent, 0)
+        (one,) = self.client.list_providers(name='cpu1.example.com_STATIC')
+
+        self.assert_ends(
+            self.start(f'--node={one.rp_uuid}'), 78, 'no compute node'
+        )
 
     def test_no_plugin(self) -> None:
         self.plugin = ''
         self.write()
 
-        self.assert_ends(self.start(), 1, 'inventory_providers')
+        self.assert_ends(self.start(), 78, 'inventory_providers')
 
 
 class StorageNodeTest(AgentTestCase):
@@ -287,5 +313,5 @@ class StorageNodeTest(AgentTestCase):
         self.write()
 
         self.assert_ends(
-            self.start('--without-node'), 1, 'has no compute node'
+            self.start('--without-node'), 78, 'has no compute node'
         )

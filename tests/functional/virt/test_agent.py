@@ -2,13 +2,20 @@
 
 """The agent beside nova-computes that know nothing of this package."""
 
+import contextlib
 from typing import Any
 
 from oslo_config import cfg
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources import exception
 from nova_ext_resources.host import agent as agent_mod
+from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import tree
 from tests.functional.virt import backends
 
 
@@ -98,3 +105,66 @@ class AgentTest(backends.Static):
         self.assertEqual(4, self.count_used('host1'))
         self._reboot_server(server, hard=True)
         self.boot(self.make_own_flavor(4), 'ERROR', host='host1')
+
+    def define(self, name: str) -> None:
+        """Have the agent of host1 publish a provider of this key alone."""
+        text = (self.folder / 'definitions.yaml').read_text()
+        text = text.replace(
+            'units: seats', f'units: seats\n    provider: {name}'
+        )
+        (self.folder / f'{name}.yaml').write_text(text)
+        (self.folder / f'{name}.yaml').rename(self.folder / 'definitions.yaml')
+        self.agents['host1'].do_round()
+        self.agents['host1'].publisher.run_round()
+
+    def test_nova_does_not_miss_a_provider_that_the_agent_no_longer_wants(
+        self,
+    ) -> None:
+        service = self.services['host1']
+        client = service.manager.rt.reportclient
+        client.clear_provider_cache()
+        self._run_periodics()
+        self.assertTrue(client._provider_tree.exists('host1_STATIC'))
+
+        self.define('LATTER')
+
+        self.assertEqual(
+            {}, self._get_provider_inventory(self.find_seats('host1'))
+        )
+        self._run_periodics()
+        self.boot(self.make_own_flavor(4), host='host1')
+        self.boot(self.make_own_flavor(4), 'ERROR', host='host1')
+
+    def test_what_others_have_published_stays(self) -> None:
+        agent = self.agents['host1']
+        other = provider.Provider(
+            rp_uuid=provider.make_rp_uuid(agent.host.node.uuid, 'OTHER'),
+            name='host1_OTHER',
+            parent_uuid=agent.host.node.uuid,
+            inventories={'CUSTOM_OTHER': inventory.Inventory(total=3)},
+        )
+        writer = tree.TreeWriter(agent.publisher._writer._client)
+        writer.publish(agent.host.node, [other], may_delete=False)
+
+        agent.publisher.run_round()
+
+        found = self._get_provider_inventory(other.rp_uuid)
+        self.assertEqual(3, found['CUSTOM_OTHER']['total'])
+
+    def test_where_servers_have_units_by_the_driver_it_refuses(self) -> None:
+        agent = self.agents['host1']
+        path = agent.host.ledger_path
+        agent.stop()
+        with contextlib.closing(ledger.Ledger(path)) as opened:
+            opened.replace(
+                [],
+                [assignment.Entry(consumer_uuid=uuids.server, assignments=())],
+            )
+
+        error = self.assertRaises(
+            exception.InvalidConfiguration, self.start_agent, 'host1'
+        )
+
+        self.assertIn('1 servers have units', str(error))
+        # It is not left open.
+        ledger.Ledger(path).close()

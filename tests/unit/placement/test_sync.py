@@ -390,3 +390,47 @@ class PlanTest(base.TestCase):
 
     def test_a_step_without_anything_to_do_has_no_changes(self) -> None:
         self.assertEqual((), changes.diff(None, None))
+
+
+class OwnedTest(base.TestCase):
+    """Beside a nova-compute that is not ours, nothing goes."""
+
+    def plan(self, *owned: str, **given: object) -> sync.Plan:
+        gone = dataclasses.replace(
+            make_provider(CHILD, CUSTOM_A=4), aggregates=frozenset({'pool'})
+        )
+        seen = [worlds.make_root(), gone, make_provider(OTHER, CUSTOM_A=2)]
+        return sync.plan([], seen, owned=frozenset(owned), **given)  # type: ignore[arg-type]
+
+    def test_what_it_has_published_is_emptied(self) -> None:
+        plan = self.plan(CHILD)
+
+        self.assertEqual(
+            [(CHILD, 'aggregates'), (CHILD, 'inventories')],
+            [
+                (one.rp_uuid, one.field)
+                for one in plan.changes
+                if isinstance(one, changes.Replace)
+            ],
+        )
+        self.assertEqual(2, len(plan.changes))
+
+    def test_what_it_has_not_is_left_alone(self) -> None:
+        self.assertEqual((), self.plan().changes)
+
+    def test_what_servers_hold_is_closed(self) -> None:
+        plan = self.plan(CHILD, holders={CHILD: {'CUSTOM_A': ['server']}})
+
+        (change,) = plan.changes
+        assert isinstance(change, changes.Replace)
+        self.assertEqual(4, change.content['CUSTOM_A'].reserved)
+        self.assertEqual(1, len(plan.held))
+
+    def test_an_emptied_one_is_not_written_again(self) -> None:
+        empty = make_provider(CHILD)
+
+        plan = sync.plan(
+            [], [worlds.make_root(), empty], owned=frozenset({CHILD})
+        )
+
+        self.assertEqual((), plan.changes)
