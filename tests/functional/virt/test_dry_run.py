@@ -4,6 +4,7 @@
 
 import contextlib
 import io
+import pathlib
 import textwrap
 from typing import Any
 
@@ -12,6 +13,8 @@ from oslo_config import cfg
 from nova_ext_resources.cmd import status
 from nova_ext_resources.testing import cpu
 from tests.functional.virt import backends
+
+PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/admin/status.rst'
 
 _TWO = """
 resources:
@@ -25,6 +28,32 @@ resources:
     description: Tokens.
     inventory: {total: 3}
     provider: TOKENS
+"""
+
+#: Before and after the change that the page shows.
+_SHOWN = """
+resources:
+  - name: CUSTOM_LICENCE_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: 20}
+  - name: CUSTOM_TOKEN
+    units: tokens
+    description: Tokens.
+    inventory: {total: 3}
+  - name: CUSTOM_OLD
+    units: units
+    description: Of a provider that goes.
+    inventory: {total: 1}
+    provider: FORMER
+"""
+_SHOWN_NEXT = """
+resources:
+  - name: CUSTOM_LICENCE_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: 12}
+    traits: [CUSTOM_FAST]
 """
 
 _ONE = """
@@ -186,6 +215,26 @@ class DiffTest(backends.Static):
 
         self.assertEqual(2, code)
         self.assertIn(self.server['id'], problems)
+
+    def test_the_page_shows_what_is_printed(self) -> None:
+        self._delete_server(self.server)
+        self.definitions.write_text(_SHOWN)
+        self.publish(self.computes['host1'])
+        holder = self.boot(
+            self.make_flavor(resources__CUSTOM_TOKEN=1), host='host1'
+        )
+        self.definitions.write_text(_SHOWN_NEXT)
+
+        _code, lines, problems = self.diff()
+
+        self.assertEqual('', problems)
+        found = ' '.join(' '.join(lines).split())
+        for ours, shown in (
+            (holder['id'], '817773cd-f7c4-49ea-a737-3d7f6c820381'),
+            ('host1', 'cpu1'),
+        ):
+            found = found.replace(ours, shown)
+        self.assertIn(found, ' '.join(PAGE.read_text().split()))
 
 
 def _group(lines: list[str]) -> dict[str, list[str]]:

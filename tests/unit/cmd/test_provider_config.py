@@ -3,6 +3,7 @@
 import contextlib
 import io
 import pathlib
+import textwrap
 
 from oslo_config import cfg
 import yaml
@@ -37,6 +38,9 @@ _SEAT = {
 }
 
 
+PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/admin'
+
+
 class ProviderConfigTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -68,6 +72,14 @@ class ProviderConfigTest(base.TestCase):
         self.assertEqual(
             [{'CUSTOM_SEAT': _SEAT}], found['inventories']['additional']
         )
+
+    def test_the_page_shows_what_is_printed(self) -> None:
+        _status, out, _err = self.run_command()
+
+        shown = (PAGE / 'provider_config.rst').read_text()
+        self.assertIn(out.splitlines()[0], shown)
+        document = out[out.index('meta:') :]
+        self.assertIn(textwrap.indent(document, '   '), shown)
 
     def test_a_file_is_written_as_a_whole_or_not_at_all(self) -> None:
         path = self.folder / 'found.yaml'
