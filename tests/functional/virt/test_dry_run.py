@@ -93,6 +93,11 @@ class DiffTest(backends.Static):
                 """)
         )
         self.server = self.boot(self.make_own_flavor(2), host='host1')
+        # After each claim, a round follows soon: it would do what is to be
+        # told before.
+        ext = self.services['host1'].driver._ext
+        ext.periodic.stop()
+        ext.publisher.stop()
 
     def diff(self, *words: str) -> tuple[int, list[str], str]:
         """Return the exit status, what is printed, and what is wrong."""
