@@ -2,7 +2,10 @@
 
 """Frequency and idle states of CPUs, as the kernel shows them. Only reads.
 
-Only CPUs that are online count. Files of a CPU vanish when it goes offline.
+Only CPUs that are online count. Files of a CPU vanish when it goes offline,
+and those of a frequency policy whose CPUs are all offline answer EBUSY since
+Linux 5.19. The latter is in no documentation: ``show`` in
+*drivers/cpufreq/cpufreq.c*.
 
 Sources: kernel documentation, *admin-guide/pm/cpufreq*, *intel_pstate*,
 *amd-pstate* and *cpuidle*, and *ABI/testing/sysfs-devices-system-cpu*.
@@ -10,6 +13,7 @@ Sources: kernel documentation, *admin-guide/pm/cpufreq*, *intel_pstate*,
 
 from collections.abc import Iterator
 import dataclasses
+import errno
 import re
 
 from nova_ext_resources.drivers.devices import files
@@ -23,6 +27,9 @@ _NAME = re.compile('[A-Za-z0-9][A-Za-z0-9 _.+-]{0,63}')
 
 #: Nova takes CPUs offline and back, with each server that starts or stops.
 _ATTEMPTS = 5
+
+#: What files answer that vanish, or whose CPUs go offline.
+_GONE = frozenset({errno.ENOENT, errno.EBUSY, errno.ENODEV})
 
 #: The idle state in which a CPU runs and waits.
 _POLL = 'POLL'
@@ -73,12 +80,14 @@ def read(root: str) -> Seen:
     :raises Unsteady: CPUs come or go all the time
     """
     folder = f'{root}/devices/system/cpu'
-    for _ in range(_ATTEMPTS):
+    for left in reversed(range(_ATTEMPTS)):
         cpus = _read_online(folder)
         try:
             seen = _read_settings(folder, cpus)
-        except FileNotFoundError:
-            if cpus == _read_online(folder):
+        except OSError as err:
+            if err.errno not in _GONE:
+                raise
+            if not left and cpus == _read_online(folder):
                 raise
         else:
             if cpus == _read_online(folder):
@@ -109,12 +118,10 @@ def _read_policies(folder: str) -> Iterator[Policy]:
         if not _POLICY.fullmatch(name):
             continue
         path = f'{folder}/{name}'
-        cpus = files.read(path, 'affected_cpus')
-        # None while all its CPUs are offline.
-        if cpus:
+        if cpus := _read_affected(path):
             boost = _read_optional(path, 'boost')
             yield Policy(
-                cpus=frozenset(map(int, cpus.split())),
+                cpus=cpus,
                 driver=_read_name(path, 'scaling_driver'),
                 governor=_read_name(path, 'scaling_governor'),
                 preference=_read_optional_name(
@@ -122,6 +129,16 @@ def _read_policies(folder: str) -> Iterator[Policy]:
                 ),
                 boost=None if not boost else boost == '1',
             )
+
+
+def _read_affected(folder: str) -> frozenset[int]:
+    """Return the CPUs of a policy that are online; none if all are offline."""
+    try:
+        return frozenset(map(int, files.read(folder, 'affected_cpus').split()))
+    except OSError as err:
+        if err.errno != errno.EBUSY:
+            raise
+        return frozenset()
 
 
 def _read_turbo(folder: str) -> bool | None:
@@ -159,8 +176,11 @@ def _read_optional_name(folder: str, name: str) -> str:
 
 
 def _read_optional(folder: str, name: str) -> str:
-    """Return what is in a file; '' where there is none."""
+    """Return what is in a file; '' where there is none.
+
+    A switch of a driver that is off has its file, which answers EAGAIN.
+    """
     try:
         return files.read(folder, name)
-    except FileNotFoundError:
+    except (FileNotFoundError, BlockingIOError):
         return ''

@@ -2,6 +2,7 @@
 
 """Tests of the inventory provider ``cpu``, on trees of several shapes."""
 
+import errno
 import pathlib
 import shutil
 from typing import Any
@@ -13,6 +14,7 @@ from nova_ext_resources.conf import cpu as conf
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.cpu import inventory
 from nova_ext_resources.drivers.cpu import sysfs
+from nova_ext_resources.drivers.devices import files
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.testing import cpu
@@ -27,6 +29,9 @@ class TestCpuInventory(contract.InventoryProviderContract):
         super().setUp()
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.tree = cpu.Sysfs(str(folder / 'sys'))
+        self.useFixture(
+            fixtures.MockPatchObject(files, 'read_bytes', self.tree.read_bytes)
+        )
         self.log = self.useFixture(fixtures.FakeLogger())
 
     def make_plugin(self, **power: Any) -> inventory.CpuInventory:
@@ -223,6 +228,26 @@ class TestCpuInventory(contract.InventoryProviderContract):
         self.assertIn('GOVERNOR_POWERSAVE', found)
         self.assertNotIn('C_STATE_C6', found)
 
+    def test_cpus_that_are_offline_on_kernels_before_5_19(self) -> None:
+        self.tree.add_policies()
+        self.tree.set_governor('performance', [3])
+
+        self.tree.take_offline_before_5_19(3)
+
+        self.assertIn('GOVERNOR_POWERSAVE', self.list_traits())
+
+    def test_turbo_of_a_driver_that_is_off(self) -> None:
+        # "off" in intel_pstate/status; acpi-cpufreq is there instead.
+        self.tree.add_policies('acpi-cpufreq')
+        self.tree.set_no_turbo(False)
+        switch = self.tree.folder / 'intel_pstate/no_turbo'
+        self.tree.errors[switch] = errno.EAGAIN
+
+        self.assertNotIn('TURBO', self.list_traits())
+
+        self.tree.write('cpufreq/boost', 1)
+        self.assertIn('TURBO', self.list_traits())
+
     # -- what changes, or fails -----------------------------------------
 
     def test_what_changes_at_run_time(self) -> None:
@@ -262,6 +287,45 @@ class TestCpuInventory(contract.InventoryProviderContract):
             found = self.list_traits()
 
         self.assertIn('GOVERNOR_POWERSAVE', found)
+
+    def test_what_a_cpu_answers_that_goes_offline_meanwhile(self) -> None:
+        self.tree.add_policies()
+        path = self.tree.folder / 'cpufreq/policy3/scaling_driver'
+        codes = [errno.ENOENT, errno.EBUSY, errno.ENODEV]
+
+        def read(folder: str, name: str, size: int) -> bytes:
+            # It comes back each time, so that as many are online.
+            if codes and pathlib.Path(folder, name) == path:
+                raise OSError(codes.pop(), 'gone', str(path))
+            return self.tree.read_bytes(folder, name, size)
+
+        with mock.patch.object(files, 'read_bytes', read):
+            found = self.list_traits()
+
+        self.assertEqual([], codes)
+        self.assertIn('GOVERNOR_POWERSAVE', found)
+
+    def test_a_file_that_stays_busy_while_its_cpus_are_online(self) -> None:
+        self.tree.add_policies()
+        path = self.tree.folder / 'cpufreq/policy3/scaling_driver'
+        self.tree.errors[path] = errno.EBUSY
+
+        error = self.assertRaises(
+            exception.DiscoveryFailed, self.make_plugin().discover
+        )
+
+        self.assertIn(str(path), str(error))
+
+    def test_an_error_that_says_nothing_of_cpus(self) -> None:
+        self.tree.add_policies()
+        path = self.tree.folder / 'cpufreq/policy3/affected_cpus'
+        self.tree.errors[path] = errno.EIO
+
+        error = self.assertRaises(
+            exception.DiscoveryFailed, self.make_plugin().discover
+        )
+
+        self.assertIn(str(path), str(error))
 
     def test_cpus_that_come_and_go_all_the_time(self) -> None:
         self.tree.add_policies()
