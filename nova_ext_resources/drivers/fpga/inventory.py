@@ -60,6 +60,9 @@ class FpgaInventory(base.InventoryProvider):
         )
         #: Each card as it was when it last held still.
         self._cards: dict[str, sysfs.Card] = {}
+        #: Name of a region -> of those that it is a part of, also when it is
+        #: gone.
+        self._inside: dict[str, frozenset[str]] = {}
         self._left_out: frozenset[str] = frozenset()
         self._report = report.Report('fpga', host)
 
@@ -91,6 +94,9 @@ class FpgaInventory(base.InventoryProvider):
         self._cards = found
         self._left_out = frozenset(f'{PREFIX}{one}' for one in seen.unsteady)
         regions = _index(found.values())
+        self._inside.update(
+            (name, card.inside) for name, (_region, card) in regions.items()
+        )
         made = [
             self._make(name, regions.get(name), seen, holders)
             for name in sorted(regions.keys() | holders.names.keys())
@@ -128,21 +134,42 @@ class FpgaInventory(base.InventoryProvider):
             # Of a card that could not be read since the start, servers have
             # what they hold.
             is_unknown = any(
-                sysfs.is_of(name, one)
+                seen.is_of(name, one)
                 for one in seen.unsteady.keys() - self._cards.keys()
             )
-            there = {name} if is_unknown else set[str]()
+            # Nor is a region lost that others are in by now.
+            is_there = is_unknown or any(
+                name in card.inside for card in self._cards.values()
+            )
+            there = {name} if is_there else set[str]()
             return counted.make_provider(
                 name, holders, ours=set(), there=there
             )
         region, card = found
+        ours = set() if self._owners.find(region, card) else {name}
         return counted.make_provider(
             name,
             holders,
-            ours=set() if self._owners.find(region, card) else {name},
+            ours=ours,
             there={name},
+            used=ours if self._is_shared(name, card, holders) else set(),
             cpus=bitmask.format_list(card.cpus),
             traits=traits.find(region, card, seen.managers),
+        )
+
+    def _is_shared(
+        self, name: str, card: sysfs.Card, holders: held.Held
+    ) -> bool:
+        """Return whether a server holds what a region is in, or a part of it.
+
+        Parts that are gone since before the start are known by what the
+        kernel calls them: ``OUTER:NODE``.
+        """
+        return any(
+            one in card.inside
+            or name in self._inside.get(one, ())
+            or one.startswith(f'{name}:')
+            for one in holders.names.keys() | holders.others.keys()
         )
 
     def _list_misnamed(self) -> list[str]:

@@ -32,7 +32,7 @@ class Owners:
 
     def find(self, region: sysfs.Region, card: sysfs.Card) -> str:
         """Explain why a region is left out; '' if it is not."""
-        names = {region.name, card.name}
+        names = {region.name, card.name, *card.inside}
         if card.pci:
             parent = _Parent(address=card.pci.parent)
             names.add(parent.address)
@@ -46,7 +46,8 @@ class Owners:
         """Return what the option names and no card has."""
         known: set[str] = set()
         for card in cards:
-            known |= {card.name, *(one.name for one in card.regions)}
+            known |= {card.name, *card.inside}
+            known |= {one.name for one in card.regions}
             known |= {card.pci.parent} if card.pci else set()
         return sorted(self.excluded - known)
 

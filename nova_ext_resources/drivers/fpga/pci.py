@@ -42,6 +42,15 @@ def find(root: str, path: str) -> Pci | None:
     return None
 
 
+def find_function(root: str, address: str) -> str:
+    """Return the address of the physical function of a PCI device.
+
+    :param address: its own, which is returned where nothing else is known
+    """
+    folder = f'{root}/bus/pci/devices/{address}'
+    return files.read_link(folder, 'physfn') or address
+
+
 def list_accelerators(root: str, known: Container[str]) -> tuple[Pci, ...]:
     """Return accelerators of vendors of FPGAs.
 
@@ -66,7 +75,7 @@ def _read(root: str, address: str) -> Pci:
     folder = f'{root}/bus/pci/devices/{address}'
     return Pci(
         address=address,
-        parent=files.read_link(folder, 'physfn') or address,
+        parent=find_function(root, address),
         vendor_id=files.read(folder, 'vendor').removeprefix('0x'),
         product_id=files.read(folder, 'device').removeprefix('0x'),
         driver=files.read_link(folder, 'driver'),

@@ -17,6 +17,11 @@ platform devices change with every start and are no names::
         .../fpga_region/region0                                  no unit: its
             region0:pr0/fpga_region/region1                      parts are
 
+A port of a DFL card can be released from its physical function and then shows
+below a virtual function. It is the same part of the card, and keeps its name.
+Regions within a plain one come and go with overlays of the device tree; they
+are parts of the fabric that a server may hold as a whole.
+
 What of a DFL card is programmed is what is behind a port. The region below its
 management engine (FME) is how, and the same part of the card.
 
@@ -80,6 +85,7 @@ class Card:
     :ivar cpus: CPUs of its NUMA node; empty when it is not known
     :ivar region_ids: what an image for its regions must be made for, 32
         hexadecimal digits each
+    :ivar inside: names of the regions that it is a part of
     :ivar ports: how many ports it has, those of virtual functions too; 0
         where it does not say
     :ivar is_dead: whether the card does not answer any more
@@ -90,6 +96,7 @@ class Card:
     cpus: frozenset[int] = frozenset()
     regions: tuple[Region, ...] = ()
     region_ids: frozenset[str] = frozenset()
+    inside: frozenset[str] = frozenset()
     ports: int = 0
     is_dead: bool = False
 
@@ -99,20 +106,22 @@ class Seen:
     """All that was read.
 
     :ivar unsteady: name of what could not be read this time -> why
+    :ivar functions: name of that -> the physical function that it is of
     :ivar others: accelerators without a region
     """
 
     cards: tuple[Card, ...] = ()
     unsteady: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     managers: tuple[managers_mod.Manager, ...] = ()
     others: tuple[pci_mod.Pci, ...] = ()
 
-
-def is_of(region: str, card: str) -> bool:
-    """Return whether a region of that name would be one of a card."""
-    return region == card or bool(
-        re.fullmatch(f'{re.escape(card)}-port[0-9]+', region)
-    )
+    def is_of(self, region: str, card: str) -> bool:
+        """Return whether a region would be one of a card that is unsteady."""
+        function = self.functions.get(card, card)
+        return region == card or bool(
+            re.fullmatch(f'{re.escape(function)}-port[0-9]+', region)
+        )
 
 
 def read(root: str) -> Seen:
@@ -137,9 +146,13 @@ def read(root: str) -> Seen:
             if os.path.lexists(path):
                 unsteady[name] = str(err)
                 cards.pop(name, None)
+    for name, reason in _find_doubles(cards.values()).items():
+        unsteady[name] = reason
+        del cards[name]
     return Seen(
         cards=tuple(cards[name] for name in sorted(cards)),
         unsteady=unsteady,
+        functions={one: pci_mod.find_function(root, one) for one in unsteady},
         managers=managers_mod.read(root),
         others=pci_mod.list_accelerators(
             root, {one.pci.address for one in cards.values() if one.pci}
@@ -170,6 +183,23 @@ def _find_paths(root: str) -> tuple[dict[str, str], dict[str, str]]:
         elif os.path.isdir(path):
             paths[name] = path
     return paths, unsteady
+
+
+def _find_doubles(cards: Iterable[Card]) -> dict[str, str]:
+    """Return the cards with a region that another has too, and why.
+
+    A port is released, or given back, while the host is read.
+    """
+    by_region: dict[str, list[str]] = {}
+    for card in cards:
+        for one in card.regions:
+            by_region.setdefault(one.name, []).append(card.name)
+    return {
+        name: f'{region} is a region of {" and ".join(names)}'
+        for region, names in by_region.items()
+        for name in names
+        if len(names) > 1
+    }
 
 
 def _find_device(path: str) -> str:
@@ -214,7 +244,10 @@ def _read_card(root: str, path: str, name: str, paths: Iterable[str]) -> Card:
     # The kernel makes the region of such a card first, and then the rest.
     has_list = ports or engines or (device and device.driver == _DFL_DRIVER)
     regions = (
-        [_read_port(path, one, name) for one in ports]
+        [
+            _read_port(path, one, device.parent if device else name)
+            for one in ports
+        ]
         if has_list
         else [Region(name=name, node=os.path.basename(path))]
     )
@@ -226,6 +259,9 @@ def _read_card(root: str, path: str, name: str, paths: Iterable[str]) -> Card:
         cpus=places.read_cpus(root, path, device, engines),
         regions=tuple(sorted(regions, key=lambda one: one.name)),
         region_ids=_read_region_ids(path, paths),
+        inside=frozenset(
+            _find_name(one) for one in paths if path.startswith(f'{one}/')
+        ),
         ports=sum(
             int(files.read(f'{path}/{one}', 'ports_num')) for one in engines
         ),

@@ -26,6 +26,8 @@ OTHER = '0000:5e:00.0'
 VF = '0000:3b:00.1'
 NAME = f'{CARD}-port0'
 NEXT = f'{CARD}-port1'
+BASE = 'soc:base-fpga-region'
+PARTS = [f'{BASE}:pr0', f'{BASE}:pr1']
 
 
 class TestFpgaInventory(contract.InventoryProviderContract):
@@ -273,6 +275,72 @@ class TestFpgaInventory(contract.InventoryProviderContract):
 
         self.assertNotIn(NAME, self.list_names(self.make_plugin()))
 
+    # -- regions within others ------------------------------------------
+
+    def add_parts(self) -> list[str]:
+        """Apply an overlay that divides a region; return its parts."""
+        for name in PARTS:
+            self.tree.add_platform_region(name, BASE)
+        return PARTS
+
+    def test_parts_of_a_region_that_is_held_are_not_free(self) -> None:
+        self.tree.add_platform_region(BASE)
+        plugin = self.make_plugin()
+        self.assertIn(BASE, self.list_names(plugin))
+        self.hold(BASE)
+        self.add_parts()
+
+        for one in (BASE, *PARTS):
+            found = self.find(plugin, one)
+            assert found
+            # The server has not lost it.
+            self.assertEqual(
+                {'names': [one], 'foreign': [one]}, found.units[CLASS]
+            )
+
+        self.entries.clear()
+        self.assertLessEqual(set(PARTS), {*self.list_names(plugin)})
+        self.assertIsNone(self.find(plugin, BASE))
+
+    def test_a_region_of_which_a_part_is_held_is_not_free(self) -> None:
+        for is_known, part in ((True, 'ff20.pr'), (False, PARTS[0])):
+            with self.subTest(is_known=is_known):
+                self.entries.clear()
+                folder = self.tree.add_platform_region(BASE)
+                self.hold(part)
+                plugin = self.make_plugin()
+                if is_known:
+                    inner = self.tree.add_platform_region(part, BASE)
+                    self.assertIn(part, self.list_names(plugin))
+                    self.tree.remove_region(inner)
+                    shutil.rmtree(inner.parent.parent)
+
+                self.assertNotIn(BASE, self.list_names(plugin))
+
+                self.entries.clear()
+                self.assertIn(BASE, self.list_names(plugin))
+                self.tree.remove_region(folder)
+
+    def test_a_part_of_a_part_is_not_free_either(self) -> None:
+        self.tree.add_platform_region(BASE)
+        self.add_parts()
+        inner = f'{PARTS[0]}:x'
+        self.tree.add_platform_region(inner, PARTS[0])
+        self.hold(BASE, resource_class='CUSTOM_FPGA_REGION')
+
+        free = self.list_names(self.make_plugin())
+
+        self.assertFalse({inner, *PARTS} & {*free})
+
+    def test_parts_of_a_region_that_the_operator_keeps(self) -> None:
+        self.tree.add_platform_region(BASE)
+        self.add_parts()
+
+        free = self.list_names(self.make_plugin(excluded_devices=[BASE]))
+
+        self.assertEqual([NAME, NEXT, f'{OTHER}-port0'], free)
+        self.assertNotIn('no FPGA of this host', self.log.output)
+
     # -- what changes ---------------------------------------------------
 
     def test_cards_come_and_go(self) -> None:
@@ -297,6 +365,37 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         self.assertEqual(frozenset(), plugin.left_out)
         self.entries.clear()
         self.assertIsNone(self.find(plugin))
+
+    def test_a_port_keeps_its_name_below_a_virtual_function(self) -> None:
+        plugin = self.make_plugin()
+        before = self.list_names(plugin)
+        self.hold(NEXT)
+        self.tree.release_port(CARD, 1)
+        self.tree.add_virtual(VF, CARD, 1)
+
+        self.assertEqual(before, self.list_names(plugin))
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_a_port_that_moves_while_it_is_read(self) -> None:
+        plugin = self.make_plugin()
+        before = plugin.discover()
+        self.tree.add_virtual(VF, CARD, 1)
+
+        self.assertEqual(before, plugin.discover())
+        self.assertEqual({f'FPGA_{CARD}', f'FPGA_{VF}'}, plugin.left_out)
+
+    def test_a_port_of_a_function_that_cannot_be_read_at_the_start(
+        self,
+    ) -> None:
+        self.tree.release_port(CARD, 1)
+        self.tree.add_virtual(VF, CARD, 1)
+        self.tree.write(self.tree.find_port(VF, 1) / 'afu_id', 'x')
+        self.hold(NEXT)
+
+        found = self.find(self.make_plugin(), NEXT)
+
+        assert found
+        self.assertEqual([NEXT], found.units[CLASS]['names'])
 
     def test_a_card_that_fails_loses_all(self) -> None:
         plugin = self.make_plugin()

@@ -123,7 +123,22 @@ class SysfsTest(base.TestCase):
         self.assertEqual(CARD, function.pci.parent)
         self.assertFalse(function.is_dead)
         self.assertEqual(
-            [f'{VF}-port1'], [one.name for one in function.regions]
+            [f'{CARD}-port1'], [one.name for one in function.regions]
+        )
+
+    def test_a_port_below_two_functions_is_unsteady(self) -> None:
+        self.tree.add_card(OTHER)
+        self.tree.add_card(CARD, ports=2)
+        self.tree.add_virtual(VF, CARD, 1)
+
+        seen = self.read()
+
+        self.assertEqual([OTHER], [one.name for one in seen.cards])
+        self.assertEqual(
+            dict.fromkeys(
+                [CARD, VF], f'{CARD}-port1 is a region of {CARD} and {VF}'
+            ),
+            seen.unsteady,
         )
 
     def test_a_card_whose_ports_are_all_released_has_no_region(self) -> None:
@@ -186,6 +201,8 @@ class SysfsTest(base.TestCase):
             ['region0:pr_0', 'region0:pr_1'],
             [one.name for card in seen.cards for one in card.regions],
         )
+        for card in seen.cards:
+            self.assertEqual({'soc:base-fpga-region'}, card.inside)
 
     def test_an_alveo_has_no_region(self) -> None:
         self.tree.make_function(CARD, vendor=fpga.XILINX, device='0x500c')
@@ -388,7 +405,9 @@ class SysfsTest(base.TestCase):
             ('soc:base-port', 'soc:base', False),
             ('socxbase-port0', 'soc.base', False),
         ):
-            self.assertEqual(expected, sysfs.is_of(region, card))
+            self.assertEqual(expected, sysfs.Seen().is_of(region, card))
+        seen = sysfs.Seen(functions={VF: CARD})
+        self.assertTrue(seen.is_of(f'{CARD}-port1', VF))
 
 
 class TreeTest(base.TestCase):
