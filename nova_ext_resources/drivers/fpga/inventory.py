@@ -92,7 +92,13 @@ class FpgaInventory(base.InventoryProvider):
         for name in seen.unsteady.keys() & self._cards.keys():
             found[name] = self._cards[name]
         self._cards = found
-        self._left_out = frozenset(f'{PREFIX}{one}' for one in seen.unsteady)
+        self._left_out = frozenset(
+            f'{PREFIX}{one}'
+            for one in (
+                *seen.unsteady,
+                *(one for one in holders.names if self._is_unread(one, seen)),
+            )
+        )
         regions = _index(found.values())
         self._inside.update(
             (name, card.inside) for name, (_region, card) in regions.items()
@@ -131,14 +137,8 @@ class FpgaInventory(base.InventoryProvider):
         :param found: the region and its card; None while the host has none
         """
         if found is None:
-            # Of a card that could not be read since the start, servers have
-            # what they hold.
-            is_unknown = any(
-                seen.is_of(name, one)
-                for one in seen.unsteady.keys() - self._cards.keys()
-            )
             # Nor is a region lost that others are in by now.
-            is_there = is_unknown or any(
+            is_there = self._is_unread(name, seen) or any(
                 name in card.inside for card in self._cards.values()
             )
             there = {name} if is_there else set[str]()
@@ -155,6 +155,16 @@ class FpgaInventory(base.InventoryProvider):
             used=ours if self._is_shared(name, card, holders) else set(),
             cpus=bitmask.format_list(card.cpus),
             traits=traits.find(region, card, seen.managers),
+        )
+
+    def _is_unread(self, name: str, seen: sysfs.Seen) -> bool:
+        """Return whether a region is one of a card never read since the start.
+
+        Of these, servers have what they hold.
+        """
+        return any(
+            seen.is_of(name, one)
+            for one in seen.unsteady.keys() - self._cards.keys()
         )
 
     def _is_shared(

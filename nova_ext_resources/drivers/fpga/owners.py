@@ -64,5 +64,7 @@ def parse(names: Iterable[str]) -> frozenset[str]:
                 f'{one!r} is neither a PCI address, such as 0000:3b:00.0, nor '
                 'the name of a region, such as 0000:3b:00.0-port0'
             )
-        found.add(files.parse_address(one) or one)
+        # Of a port, the part before its number is an address.
+        card, dash, port = one.partition('-port')
+        found.add(f'{files.parse_address(card) or card}{dash}{port}')
     return frozenset(found)

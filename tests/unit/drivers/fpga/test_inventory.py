@@ -236,6 +236,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         for names, left in (
             ([NAME], [NEXT, f'{OTHER}-port0']),
             (['3B:00.0'], [f'{OTHER}-port0']),
+            (['0000:3B:00.0-port0'], [NEXT, f'{OTHER}-port0']),
             ([CARD, OTHER], []),
         ):
             with self.subTest(names=names):
@@ -431,6 +432,8 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         found = self.find(plugin, NEXT)
         assert found
         self.assertEqual([NEXT], found.units[CLASS]['names'])
+        # Nor is it known what is in it.
+        self.assertEqual({f'FPGA_{CARD}', f'FPGA_{NEXT}'}, plugin.left_out)
 
     def test_hostile_names_are_left_out_and_shown_in_ascii(self) -> None:
         (self.tree.regions / 'a\nb\x1b[31m').mkdir()
