@@ -63,8 +63,7 @@ class AgentTest(backends.Static):
         self.boot(flavor, host='host2')
         self._delete_server(server)
 
-        self.assertEqual(0, self.count_used('host1'))
-        self.assertEqual(4, self.count_used('host2'))
+        self.wait_until_used(host1=0, host2=4)
         self.boot(flavor, host='host1')
 
     def test_servers_move_with_what_they_have(self) -> None:
@@ -72,12 +71,19 @@ class AgentTest(backends.Static):
 
         self._live_migrate(server, server_expected_state='ACTIVE')
 
-        self.assertEqual(0, self.count_used('host1'))
-        self.assertEqual(4, self.count_used('host2'))
+        self.wait_until_used(host1=0, host2=4)
         self._migrate_server(server)
         self._confirm_resize(server)
-        self.assertEqual(4, self.count_used('host1'))
-        self.assertEqual(0, self.count_used('host2'))
+        self.wait_until_used(host1=4, host2=0)
+
+    def wait_until_used(self, **wanted: int) -> None:
+        """Wait until so much is allocated; a move frees the source last."""
+        self.wait_until(
+            lambda: all(
+                self.count_used(host) == number
+                for host, number in wanted.items()
+            )
+        )
 
     def test_what_nova_and_the_agent_write_stays(self) -> None:
         server = self.boot(self.make_own_flavor(4), host='host1')
