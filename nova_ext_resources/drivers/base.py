@@ -98,6 +98,11 @@ class InventoryProvider(abc.ABC):
         """
         return ()
 
+    #: What the traits of :attr:`node_traits` begin with, that no other plugin
+    #: reports; '' for none. Those that ``discover`` no longer finds go, also
+    #: while another plugin has not read the host.
+    NODE_TRAITS_PREFIX: ClassVar[str] = ''
+
     @property
     def node_traits(self) -> frozenset[str]:
         """Return traits of the compute node itself, not of a provider below.

@@ -35,6 +35,8 @@ class Found:
     :ivar pools: of several hosts, that this one reaches
     :ivar problems: what is wrong with what was found
     :ivar node_traits: of the compute node itself
+    :ivar node_prefixes: what such traits begin with of plugins that have
+        succeeded since the start
     """
 
     providers: tuple[provider.HostProvider, ...] = ()
@@ -47,6 +49,7 @@ class Found:
     pools: tuple[pool.SharedPool, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
     node_traits: frozenset[str] = frozenset()
+    node_prefixes: frozenset[str] = frozenset()
 
     @property
     def resource_classes(self) -> frozenset[str]:
@@ -124,6 +127,9 @@ class Discovery:
             pools=tuple(self._list_pools()),
             problems=tuple(each for one in last for each in one.problems),
             node_traits=frozenset().union(*(one.node_traits for one in last)),
+            node_prefixes=frozenset().union(
+                *(one.node_prefixes for one in last)
+            ),
         )
 
     def _list_pools(self) -> Iterator[pool.SharedPool]:
@@ -148,6 +154,7 @@ class Discovery:
                 pools=tuple(plugin.pools),
                 problems=tuple(plugin.problems),
                 node_traits=_check_traits(name, plugin.node_traits),
+                node_prefixes=frozenset({plugin.NODE_TRAITS_PREFIX}) - {''},
             )
         except exception.DiscoveryFailed as err:
             return err

@@ -25,16 +25,17 @@ def find(
     """Return what Nova shall add and remove.
 
     What is not recorded yet is not added, so that it can be removed later,
-    also when its plugin is no longer enabled. Nothing is removed while a
-    plugin has not read the host since the start.
+    also when its plugin is no longer enabled. While a plugin has not read the
+    host since the start, only what another one says is gone is removed.
 
     :param published: uuid -> traits, of all that the ledger records
     """
     known = published.get(find_record(node), frozenset())
-    return provider.NodeTraits(
-        added=known & found.node_traits,
-        removed=frozenset() if found.missing else known - found.node_traits,
-    )
+    gone = known - found.node_traits
+    if found.missing:
+        prefixes = tuple(found.node_prefixes)
+        gone = frozenset(one for one in gone if one.startswith(prefixes))
+    return provider.NodeTraits(added=known & found.node_traits, removed=gone)
 
 
 def preview(

@@ -36,6 +36,7 @@ class CpuInventory(base.InventoryProvider):
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    NODE_TRAITS_PREFIX: ClassVar[str] = 'CUSTOM_CPU_'
     NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
 
     def __init__(

@@ -140,6 +140,13 @@ class DiscoveryTest(base.TestCase):
             {'CUSTOM_A', 'CUSTOM_B'}, self.discovery.scan().node_traits
         )
 
+    def test_only_who_has_succeeded_says_what_is_gone(self) -> None:
+        self.first.NODE_TRAITS_PREFIX = 'CUSTOM_A_'  # type: ignore[misc]
+        self.second.NODE_TRAITS_PREFIX = 'CUSTOM_B_'  # type: ignore[misc]
+        self.first.found = (RuntimeError('it is asleep'),)
+
+        self.assertEqual({'CUSTOM_B_'}, self.discovery.scan().node_prefixes)
+
     def test_traits_that_are_not_for_the_compute_node(self) -> None:
         for trait in (
             'HW_CPU_HYPERTHREADING',

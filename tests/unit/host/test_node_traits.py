@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
+
 from nova_ext_resources.host import discovery
 from nova_ext_resources.host import node_traits
 from nova_ext_resources.objects import provider
@@ -46,6 +48,15 @@ class NodeTraitsTest(base.TestCase):
         )
 
         self.assertEqual(make_traits('A'), made)
+
+    def test_a_plugin_that_has_read_the_host_removes_its_own(self) -> None:
+        found = dataclasses.replace(
+            make_found('A', 'rmd'), node_prefixes=frozenset('B')
+        )
+
+        made = node_traits.find(found, {RECORD: frozenset('ABC')}, NODE)
+
+        self.assertEqual(make_traits('A', 'B'), made)
 
     def test_what_would_change(self) -> None:
         for found, recorded, seen, expected in (
