@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.conf import driver as driver_conf
 from nova_ext_resources.conf import monitoring as monitoring_conf
 from nova_ext_resources.conf import names
 from nova_ext_resources.conf import state
@@ -50,7 +51,6 @@ Check: TypeAlias = Callable[[], str]
 Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 
 #: Options of Nova's own.
-_NOVA = (cfg.StrOpt('compute_driver', default=''),)
 _NOVA_COMPUTE = (
     cfg.StrOpt('cpu_dedicated_set'),
     cfg.StrOpt('cpu_shared_set'),
@@ -63,9 +63,6 @@ _NOVA_POWER = (
     cfg.StrOpt('cpu_power_management_strategy', default='cpu_state'),
 )
 
-#: nova-compute ignores our options with another driver.
-_DRIVERS = 'ext_resources.'
-
 
 class Checks:
     """The checks of one host, for one run in their order.
@@ -75,7 +72,6 @@ class Checks:
 
     def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
         self.host = host
-        conf.register_opts(_NOVA)
         conf.register_opts(_NOVA_COMPUTE, group='compute')
         conf.register_opts(_NOVA_POWER, group='libvirt')
         self._conf = conf
@@ -128,20 +124,21 @@ class Checks:
         yield 'CPUs that Nova switches off', self._check_power
 
     def _check_configuration(self) -> str:
-        driver = self._conf.compute_driver
+        driver = driver_conf.find(self._conf)
         if not self._options.inventory_providers:
             LOG.warning(
                 '[ext_resources] inventory_providers is empty, so this host '
                 'offers nothing. Name a plugin there, such as resctrl, or '
                 'name all files of nova-compute with --config-file.'
             )
-        elif not driver.startswith(_DRIVERS):
+        elif not driver_conf.is_ours(self._conf):
             raise exception.InvalidConfiguration(
                 option='[DEFAULT] compute_driver',
                 value=driver,
                 reason='with this driver, nova-compute ignores '
-                f'[ext_resources]; set it to {_DRIVERS}LibvirtDriver, or '
-                'name all files of nova-compute with --config-file',
+                f'[ext_resources]; set it to {driver_conf.PREFIX}'
+                'LibvirtDriver, or name all files of nova-compute with '
+                '--config-file',
             )
         return ''
 
@@ -155,7 +152,7 @@ class Checks:
         return ''
 
     def _check_nova(self) -> str:
-        driver = self._conf.compute_driver
+        driver = driver_conf.find(self._conf)
         try:
             from nova_ext_resources.virt import gate
         except ImportError as err:
@@ -167,7 +164,7 @@ class Checks:
                 'command there',
             ) from err
         gate.check_nova(allow_untested=self._options.allow_untested_nova)
-        if driver.startswith(_DRIVERS):
+        if driver_conf.is_ours(self._conf):
             gate.check_driver(driver)
         return ''
 
@@ -225,7 +222,7 @@ class Checks:
         except ImportError:
             # Which has failed the check of Nova.
             return 'Not checked: Nova cannot be imported.'
-        if not self._conf.compute_driver.startswith(_DRIVERS):
+        if not driver_conf.is_ours(self._conf):
             return 'Not compared: nova-compute ignores the plugins.'
         location = self._conf.compute.provider_config_location
         found = provider_config.list_collisions(location, self._classes)

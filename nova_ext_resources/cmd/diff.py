@@ -104,9 +104,9 @@ class _Comparison:
         :raises ExtResourcesError: placement or the ledger cannot be read, or
             a plugin cannot be loaded
         """
+        path = self._find_ledger()
         client = placement_client.from_conf(self._conf)
         node = compute_node.get(client, node_uuid)
-        path = self._find_ledger()
         content = ledger_copy.Content()
         if os.path.lexists(path):
             content = ledger_copy.read(path)
@@ -130,9 +130,23 @@ class _Comparison:
         return found, plan, traits
 
     def _find_ledger(self) -> str:
+        """Return the ledger's file, which need not exist.
+
+        :raises InvalidConfiguration: no option says where it is
+        """
         folder = state_conf.find_folder(self._conf)
         options = self._conf.ext_resources
-        return files.find_ledger_path(options, folder, self._host)
+        if not folder and not options.ledger_path:
+            raise exception.InvalidConfiguration(
+                option='[DEFAULT] state_path',
+                value='',
+                reason='it is not set, and Nova is not installed here, so '
+                'that the ledger is not known; name all files of nova-compute '
+                'with --config-file',
+            )
+        return os.path.abspath(
+            files.find_ledger_path(options, folder, self._host)
+        )
 
     def _discover(
         self, path: str, content: ledger_copy.Content

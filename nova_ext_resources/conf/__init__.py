@@ -7,6 +7,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 ``drivers/static`` does.
 
 * ``cpu``: ``[ext_resources_cpu]``
+* ``driver``: which driver nova-compute has
 * ``fake``: ``[ext_resources_fake]``: the simulated host
 * ``fpga``: ``[ext_resources_fpga]``
 * ``host``: ``[ext_resources]``: the host side
@@ -22,6 +23,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``shared_pool``: ``[ext_resources_shared_pool]``
 * ``sriov``: ``[ext_resources_sriov]``
 * ``state``: where Nova keeps its state
+* ``sysfs``: the option of each plugin that reads sysfs
 * ``tuning``: ``[ext_resources_tuning]``
 * ``values``: explains which option has a value that cannot be used, and why
 """

@@ -7,6 +7,7 @@ import functools
 from oslo_config import cfg
 
 from nova_ext_resources import conf
+from nova_ext_resources.conf import sysfs
 
 GROUP = cfg.OptGroup(
     'ext_resources_cpu',
@@ -15,18 +16,7 @@ GROUP = cfg.OptGroup(
     'they idle, as traits of the compute node.',
 )
 
-OPTS = (
-    cfg.StrOpt(
-        'path',
-        default='/sys',
-        regex='^/',
-        help="""
-Where the kernel's sysfs is mounted.
-
-Change it for tests only.
-""",
-    ),
-)
+OPTS = (sysfs.PATH,)
 
 #: As Nova declares them.
 NOVA_OPTS = {

@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from nova_ext_resources import conf
 from nova_ext_resources.conf import sriov
+from nova_ext_resources.conf import sysfs
 
 GROUP = cfg.OptGroup(
     'ext_resources_fpga',
@@ -17,16 +18,7 @@ GROUP = cfg.OptGroup(
 )
 
 OPTS = (
-    cfg.StrOpt(
-        'path',
-        default='/sys',
-        regex='^/',
-        help="""
-Where the kernel's sysfs is mounted.
-
-Change it for tests only.
-""",
-    ),
+    sysfs.PATH,
     cfg.StrOpt(
         'resource_class',
         default='FPGA',

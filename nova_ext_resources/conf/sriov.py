@@ -7,6 +7,7 @@ import functools
 from oslo_config import cfg
 
 from nova_ext_resources import conf
+from nova_ext_resources.conf import sysfs
 
 GROUP = cfg.OptGroup(
     'ext_resources_sriov',
@@ -16,16 +17,7 @@ GROUP = cfg.OptGroup(
 )
 
 OPTS = (
-    cfg.StrOpt(
-        'path',
-        default='/sys',
-        regex='^/',
-        help="""
-Where the kernel's sysfs is mounted.
-
-Change it for tests only.
-""",
-    ),
+    sysfs.PATH,
     cfg.StrOpt(
         'resource_class',
         default='SRIOV_NET_VF',

@@ -12,6 +12,7 @@ import uuid
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.conf import driver as driver_conf
 from nova_ext_resources import exception
 from nova_ext_resources.host import files
 from nova_ext_resources.host import health as health_mod
@@ -25,15 +26,6 @@ from nova_ext_resources import plugins
 from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
-
-#: What is known of a host is no longer believed after so many intervals
-#: of refreshing, and so many seconds.
-_STALE_ROUNDS = 3
-_STALE = 300.0
-
-#: Nova's own option; with such a driver nova-compute publishes by itself.
-_NOVA = (cfg.StrOpt('compute_driver', default=''),)
-_DRIVERS = 'ext_resources.'
 
 #: Seed of the uuid of a host without a compute node, which is published
 #: nowhere.
@@ -81,7 +73,7 @@ class Agent(worker.Worker):
         self.health = health_mod.Health(
             host,
             inventory_providers=options.inventory_providers,
-            stale_after=_STALE_ROUNDS * self._interval + _STALE,
+            stale_after=health_mod.find_stale_after(self._interval),
         )
         self.publisher = publisher.Publisher(
             client,
@@ -201,11 +193,10 @@ def check(conf: cfg.ConfigOpts, state_path: str) -> None:
         is no folder for the ledger, or nova-compute has our driver
     """
     options: Any = conf.ext_resources
-    conf.register_opts(_NOVA)
-    if conf.compute_driver.startswith(_DRIVERS):
+    if driver_conf.is_ours(conf):
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
-            value=conf.compute_driver,
+            value=driver_conf.find(conf),
             reason='nova-compute of this host publishes by itself. Stop and '
             'disable the agent here',
         )

@@ -47,6 +47,20 @@ _OF_ENFORCERS = frozenset(
 )
 
 
+#: What is known of a host is no longer believed after so many intervals
+#: of refreshing, and so many seconds.
+_STALE_ROUNDS = 3
+_STALE = 300.0
+
+
+def find_stale_after(interval: float) -> float:
+    """Return the seconds after which nothing of a host counts as known.
+
+    :param interval: seconds from one round of a host to the next
+    """
+    return _STALE_ROUNDS * interval + _STALE
+
+
 class Health:
     """What is known of the parts of one host. Safe to share by threads.
 

@@ -37,11 +37,6 @@ from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
 
-#: What is known of a host is no longer believed after so many intervals
-#: of refreshing, and so many seconds.
-_STALE_ROUNDS = 3
-_STALE = 300.0
-
 
 class HostService:
     """The resources of one host, published by a thread.
@@ -102,7 +97,7 @@ class HostService:
             self.host.host,
             inventory_providers=options.inventory_providers,
             enforcers=options.enforcers,
-            stale_after=_STALE_ROUNDS * self._interval + _STALE,
+            stale_after=health_mod.find_stale_after(self._interval),
         )
 
     def _make_publisher(

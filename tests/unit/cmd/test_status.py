@@ -10,6 +10,7 @@ from typing import Any
 
 import fixtures
 from oslo_config import cfg
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd import checks
 from nova_ext_resources.cmd import status
@@ -61,6 +62,19 @@ class StatusTest(base.TestCase):
 
     def fail_(self) -> str:
         raise exception.InvalidResource(name='x', reason='is wrong')
+
+    def test_a_comparison_needs_the_ledger(self) -> None:
+        path = os.path.join(self.folder, 'nova.conf')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('[DEFAULT]\nhost = cpu1\nstate_path =\n')
+
+        code, output = self.run_command(
+            'diff', '--config-file', path, '--node', uuids.node
+        )
+
+        self.assertEqual(2, code)
+        self.assertIn('state_path', output)
+        self.assertIn('the ledger is not known', output)
 
     def test_the_worst_result_is_the_exit_status(self) -> None:
         for made, code in (
