@@ -7,6 +7,7 @@ import os
 import uuid
 
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from nova_ext_resources.conf import state
 from nova_ext_resources import exception
@@ -76,9 +77,13 @@ def get_uuid(conf: cfg.ConfigOpts) -> str:
 def get(client: placement_client.Client, uuid_: str) -> provider.Node:
     """Return the compute node that has a uuid.
 
-    :raises InvalidConfiguration: another provider has it
+    :raises InvalidConfiguration: it is none, or another provider has it
     :raises PlacementError: placement does not show it
     """
+    if not uuidutils.is_uuid_like(uuid_):
+        raise exception.InvalidConfiguration(
+            option='--node', value=uuid_, reason=f'it is no uuid; {_ADVICE}'
+        )
     root = client.get_provider(uuid_)
     if root.parent_uuid or provider.SHARING_TRAIT in root.traits:
         raise exception.InvalidConfiguration(

@@ -93,19 +93,29 @@ def parse(
     """Read configuration files, without any defaults.
 
     :param last: files that are read after the folders
-    :raises oslo_config.cfg.Error: a file cannot be read
+    :raises oslo_config.cfg.Error: a file cannot be read, or an option of the
+        log has a wrong value
     """
     # As arguments they are read in this order, and the last one wins.
-    conf(
-        [
-            *(f'--config-file={path}' for path in files),
-            *(f'--config-dir={path}' for path in folders),
-            *(f'--config-file={path}' for path in last),
-        ],
-        project='nova',
-        default_config_files=[],
-        default_config_dirs=[],
-    )
+    named = [
+        *(f'--config-file={path}' for path in files),
+        *(f'--config-dir={path}' for path in folders),
+        *(f'--config-file={path}' for path in last),
+    ]
+    try:
+        conf(
+            named,
+            project='nova',
+            default_config_files=[],
+            default_config_dirs=[],
+        )
+    # Options of the log are arguments as well, and argparse ends the program
+    # for a wrong value: also one that runs, and reads its options again.
+    except SystemExit as err:
+        raise cfg.Error(
+            'an option of the log has a wrong value, which standard error '
+            'names'
+        ) from err
 
 
 def make_file_name(host: str) -> str:

@@ -139,6 +139,11 @@ class Agent(worker.Worker):
         try:
             self.host.refresh()
             self._check_unpublished()
+        except exception.ExtResourcesError as err:
+            failure = str(err)
+            LOG.error(
+                'Host %(host)s: %(err)s', {'host': self._name, 'err': err}
+            )
         # A bug in a plugin: the thread has to outlive it, and the log has to
         # show where it is.
         except Exception as err:
@@ -191,6 +196,7 @@ def check(conf: cfg.ConfigOpts, state_path: str) -> None:
 
     :raises InvalidConfiguration: an enforcer is enabled, no plugin is, there
         is no folder for the ledger, or nova-compute has our driver
+    :raises PluginError: one cannot be loaded
     """
     options: Any = conf.ext_resources
     if driver_conf.is_ours(conf):
@@ -213,6 +219,9 @@ def check(conf: cfg.ConfigOpts, state_path: str) -> None:
             value='',
             reason='it is empty; name the plugins that shall look at the host',
         )
+    plugins.load_classes(
+        plugins.INVENTORY_PROVIDERS, options.inventory_providers
+    )
     if not state_path and not options.ledger_path:
         raise exception.InvalidConfiguration(
             option='[DEFAULT] state_path',

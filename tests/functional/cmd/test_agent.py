@@ -157,9 +157,16 @@ class AgentTest(AgentTestCase):
         agent = self.start()
         self.wait_until(lambda: self.find_seats() == 6)
 
-        self.write('enforcers = rmd')
-        agent.send_signal(signal.SIGHUP)
-        self.wait_until(lambda: 'stay as they were' in self.log.read_text())
+        for number, wrong in enumerate(
+            ('enforcers = rmd', '[DEFAULT]\ndebug = maybe'), start=1
+        ):
+            self.write(wrong)
+            agent.send_signal(signal.SIGHUP)
+            self.wait_until(
+                lambda: (
+                    self.log.read_text().count('stay as they were') == number  # noqa: B023
+                )
+            )
         self.define(7)
         self.wait_until(lambda: self.find_seats() == 7)
 
@@ -274,6 +281,21 @@ class RefusedTest(AgentTestCase):
         self.assert_ends(
             self.start(f'--node={one.rp_uuid}'), 78, 'no compute node'
         )
+
+    def test_a_plugin_that_is_not_installed(self) -> None:
+        self.plugin = 'static,nosuch'
+        self.write()
+
+        # Without a look for the compute node, which is not there.
+        self.assert_ends(self.start(), 78, 'nosuch')
+
+    def test_a_node_that_is_no_uuid(self) -> None:
+        self.assert_ends(self.start('--node=cpu1'), 78, 'it is no uuid')
+
+    def test_a_wrong_option_of_the_log(self) -> None:
+        self.write('[DEFAULT]\ndebug = maybe')
+
+        self.assert_ends(self.start(), 78, 'Invalid Boolean value: maybe')
 
     def test_no_plugin(self) -> None:
         self.plugin = ''
