@@ -151,17 +151,7 @@ def list_own(
             one[0][1],
         ),
     ):
-        servers = [
-            Part(
-                kind=Kind.SERVER,
-                consumer=consumer,
-                amount=one.amount,
-                units=one.units,
-            )
-            for consumer, entry in sorted(entries.items())
-            for one in entry.assignments
-            if (one.rp_uuid, one.resource_class) == (rp_uuid, name)
-        ]
+        servers = _list_held((rp_uuid, name), entries, [])
         state, inventory = tracked.state, tracked.inventory
         row = Row(
             rp_uuid=rp_uuid,
@@ -242,7 +232,9 @@ def _agree(
 
 
 def _list_held(
-    place: view_obj.Place, holders: _Holders, allocated: list[Part]
+    place: view_obj.Place,
+    holders: Mapping[str, holders_obj.Holder | assignment.Entry],
+    allocated: list[Part],
 ) -> list[Part]:
     """Return what servers have, also what placement does not know of.
 
