@@ -141,6 +141,7 @@ def make_providers(
             },
             traits=one.traits | {provider.OWNER_TRAIT},
             aggregates=one.aggregates,
+            is_unread=one.is_unread,
         )
         for one in found
     )

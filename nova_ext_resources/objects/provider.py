@@ -80,6 +80,8 @@ class HostProvider:
         threads run, pinned or not
     :ivar traits: without the owner trait
     :ivar aggregates: uuids of those that tie this host to shared pools
+    :ivar is_unread: whether it could not be read, or not all of it, and is
+        reported as servers hold it: then its traits are not known
     """
 
     key: str
@@ -94,6 +96,7 @@ class HostProvider:
     follows_tasks: bool = False
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
+    is_unread: bool = False
 
     def make_rp_uuid(self, node: Node) -> str:
         return make_rp_uuid(node.uuid, self.key)
@@ -106,6 +109,7 @@ class Provider:
     :ivar inventories: resource class -> inventory
     :ivar published_traits: in a wanted tree, the traits with which this host
         has ever published it; all others are an operator's
+    :ivar is_unread: in a wanted tree, see :class:`HostProvider`
     :ivar generation: placement's optimistic lock; None where it is not
         known, that is, in a wanted tree
     """
@@ -121,4 +125,5 @@ class Provider:
     published_traits: frozenset[str] = dataclasses.field(
         default=frozenset(), compare=False
     )
+    is_unread: bool = dataclasses.field(default=False, compare=False)
     generation: int | None = None

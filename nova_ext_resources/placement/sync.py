@@ -59,8 +59,9 @@ def plan(
         names. What they hold is kept: the inventory closed, with everything
         reserved, and its provider with it.
     :param may_delete: whether what is not wanted is deleted. Not while a part
-        of the host has not been read since the start: then providers,
-        inventories and traits that are not wanted stay as they are.
+        of the host has not been read since the start: then providers and
+        inventories that are not wanted stay as they are, and so do traits of
+        providers that were not read as a whole.
     :param owned: None: all of ours that are not wanted go. Else only these
         are changed, and none goes: they are emptied, and stay. A nova-compute
         that is not ours fails while it remembers a provider that is gone.
@@ -150,13 +151,18 @@ def _list_vanished(
 def _add(
     wanted: provider_obj.Provider, seen: provider_obj.Provider | None
 ) -> provider_obj.Provider:
-    """Add what is seen of a provider to what is wanted."""
+    """Add what is seen of a provider to what is wanted.
+
+    Traits only where a part was not read: of one that was, they may have
+    changed, as those of an FPGA region that was programmed anew.
+    """
     if seen is None:
         return wanted
+    is_whole = not wanted.is_unread and not _list_vanished(wanted, seen)
     return dataclasses.replace(
         wanted,
         inventories={**seen.inventories, **wanted.inventories},
-        traits=wanted.traits | seen.traits,
+        traits=wanted.traits if is_whole else wanted.traits | seen.traits,
     )
 
 

@@ -21,12 +21,14 @@ def make_provider(
     used: Set[str] = frozenset(),
     cpus: str = '',
     traits: frozenset[str] = frozenset(),
+    is_unread: bool = False,
 ) -> provider.HostProvider | None:
     """Return the provider of devices; None where there is nothing to count.
 
     :param name: key of the provider, without the prefix
     :param ours: devices that this package allocates
     :param there: all devices that the host has
+    :param is_unread: see :class:`.HostProvider`
     :param used: those of ours that the host itself uses
     """
     held_here = holders.names.get(name, frozenset())
@@ -50,4 +52,5 @@ def make_provider(
         },
         cpus=cpus,
         traits=traits,
+        is_unread=is_unread,
     )

@@ -143,7 +143,7 @@ class FpgaInventory(base.InventoryProvider):
             )
             there = {name} if is_there else set[str]()
             return counted.make_provider(
-                name, holders, ours=set(), there=there
+                name, holders, ours=set(), there=there, is_unread=True
             )
         region, card = found
         ours = set() if self._owners.find(region, card) else {name}

@@ -194,6 +194,7 @@ class SriovInventory(base.InventoryProvider):
             used={one.address for one in ours if one.is_enslaved},
             cpus=bitmask.format_list(card.cpus),
             traits=traits.find(card, physnets.find(self._networks, card)),
+            is_unread=is_unknown,
         )
         return made, lines
 

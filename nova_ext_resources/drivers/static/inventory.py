@@ -102,7 +102,8 @@ Possible values:
                 plugin='static', reason=str(err)
             ) from err
         by_key: dict[str, list[definitions_mod.StaticResource]] = {}
-        for one in (*self._resources.values(), *self._list_closed()):
+        closed = self._list_closed()
+        for one in (*self._resources.values(), *closed):
             by_key.setdefault(one.rp_key, []).append(one)
         return tuple(
             provider.HostProvider(
@@ -110,6 +111,7 @@ Possible values:
                 inventories={e.definition.name: e.inventory for e in some},
                 trackers={e.definition.name: e.definition.type for e in some},
                 traits=frozenset().union(*(e.traits for e in some)),
+                is_unread=any(one.rp_key == key for one in closed),
             )
             for key, some in by_key.items()
         )

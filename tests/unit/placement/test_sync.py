@@ -110,9 +110,16 @@ class PlanPropertyTest(base.TestCase):
                 one.inventories.items(), now.inventories.items()
             )
         new = {one.rp_uuid: one.inventories for one in wanted}
+        wanted_by_uuid = {one.rp_uuid: one for one in wanted}
         for one in seen:
             now = world.providers[one.rp_uuid]
-            self.assertLessEqual(one.traits, now.traits)
+            read = wanted_by_uuid.get(one.rp_uuid)
+            if read and one.inventories.keys() <= read.inventories.keys():
+                # It was read as a whole.
+                kept = one.traits - read.published_traits
+                self.assertEqual(read.traits | kept | OWNED, now.traits)
+            else:
+                self.assertLessEqual(one.traits, now.traits)
             self.assertEqual(
                 {**one.inventories, **new.get(one.rp_uuid, {})},
                 now.inventories,
@@ -434,3 +441,36 @@ class OwnedTest(base.TestCase):
         )
 
         self.assertEqual((), plan.changes)
+
+
+class UnreadTest(base.TestCase):
+    """A part of the host was not read: nothing is deleted."""
+
+    def find_traits(self, **given: object) -> frozenset[str]:
+        seen = make_provider(
+            CHILD, traits=OWNED | {'CUSTOM_F1', 'CUSTOM_HIS'}, CUSTOM_A=1
+        )
+        wanted = dataclasses.replace(
+            make_provider(CHILD, CUSTOM_A=1),
+            traits=frozenset({'CUSTOM_F2'}),
+            published_traits=frozenset({'CUSTOM_F1', 'CUSTOM_F2'}),
+        )
+        wanted = dataclasses.replace(wanted, **given)  # type: ignore[arg-type]
+        plan = sync.plan(
+            [wanted], [worlds.make_root(), seen], may_delete=False
+        )
+        (found,) = [
+            one.content
+            for one in plan.changes
+            if isinstance(one, changes.Replace) and one.field == 'traits'
+        ]
+        return frozenset(found) - OWNED
+
+    def test_traits_of_what_was_read_follow(self) -> None:
+        self.assertEqual({'CUSTOM_F2', 'CUSTOM_HIS'}, self.find_traits())
+
+    def test_those_of_what_was_not_stay(self) -> None:
+        kept = {'CUSTOM_F1', 'CUSTOM_F2', 'CUSTOM_HIS'}
+
+        self.assertEqual(kept, self.find_traits(is_unread=True))
+        self.assertEqual(kept, self.find_traits(inventories={}))

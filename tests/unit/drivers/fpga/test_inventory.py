@@ -363,6 +363,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         assert found
         self.assertEqual(1, found.inventories[CLASS].total)
         self.assertEqual([], found.units[CLASS]['names'])
+        self.assertTrue(found.is_unread)
         self.assertEqual(frozenset(), plugin.left_out)
         self.entries.clear()
         self.assertIsNone(self.find(plugin))

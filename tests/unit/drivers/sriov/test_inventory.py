@@ -358,6 +358,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.hold(self.names[0])
         found = self.find(plugin)
         assert found
+        self.assertTrue(found.is_unread)
         self.assertEqual([self.names[0]], found.units[CLASS]['names'])
 
     def test_nothing_is_published_of_a_tree_that_vanishes(self) -> None:

@@ -202,6 +202,9 @@ class TestStaticInventory(contract.InventoryProviderContract):
             found.inventories['CUSTOM_MASTER_SLOT'],
         )
         self.assertEqual('count', found.trackers['CUSTOM_MASTER_SLOT'])
+        self.assertTrue(found.is_unread)
+        self.entries.clear()
+        self.assertFalse(plugin.discover()[0].is_unread)
         self.assertIn(
             'CUSTOM_MASTER_SLOT', {d.name for d in plugin.definitions()}
         )
