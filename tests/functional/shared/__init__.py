@@ -10,6 +10,7 @@
 * :mod:`.proxies`: none, which need not be looked for
 * :mod:`.garbage`: what Python's collector need not look at
 * :mod:`.workers`: threads that wait for work
+* :mod:`.leftovers`: none, of threads that are busy
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of

@@ -24,6 +24,7 @@ from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
+from tests.functional.shared import leftovers
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import workers
@@ -150,6 +151,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     host_options = ''
 
     def setUp(self) -> None:
+        self.useFixture(leftovers.NoBusyThreads())
         # Nova's own tests wait for five seconds, or ten.
         _make_patient(self, '_wait_')
         # Nova's test base looks for its paste file in the source tree; a
