@@ -13,7 +13,7 @@ In ``nova.conf``::
 capacity is reserved.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 import functools
 from typing import Any
 
@@ -24,6 +24,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.claims.schedule import consumption
+from nova_ext_resources.claims.schedule import unchecked
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins
@@ -58,9 +59,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
     """Keeps the hosts, and the candidates, that can really be had.
 
     It only narrows what placement offers, and goes by what hosts have
-    published: a host that has not, or in words that are not understood
-    here, passes. Name it last in ``enabled_filters``: the first candidate
-    that it leaves is the one that Nova claims.
+    published: one whose words are not understood here passes. So does one
+    without a driver of this package, unless the flavor requires more than
+    amounts. Name it last in ``enabled_filters``: the first candidate that
+    it leaves is the one that Nova claims.
 
     Nova constructs it without arguments, so it gathers what it needs.
     ``CandidateFilterMixin`` is not used: it formats three messages per
@@ -115,6 +117,8 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         ongoing.offer = given.Offer(self._given, ongoing.summaries, judge)
         is_multiple = request.is_multiple(spec_obj)
         report = report_mod.Report('ExtendedResourcesFilter', spec_obj)
+        if lacking := unchecked.find_unchecked(requirement):
+            hosts = list(_leave_out_undriven(hosts, lacking, report))
         passed = [
             host_state
             for host_state in hosts
@@ -180,6 +184,19 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
                     },
                 )
         judge.unread.clear()
+
+
+def _leave_out_undriven(
+    hosts: Iterable[Any],
+    lacking: tuple[exception.Shortfall, ...],
+    report: report_mod.Report,
+) -> Iterator[Any]:
+    """Yield the hosts whose nova-compute has a driver of this package."""
+    for host_state in hosts:
+        if request.has_driver(host_state):
+            yield host_state
+        else:
+            report.add(host_state, lambda: lacking)
 
 
 def _refuse_request(

@@ -85,6 +85,16 @@ def find_text(host_state: Any) -> str | None:
     return published.get(stats.KEY) if published else None
 
 
+def has_driver(host_state: Any) -> bool:
+    """Return whether nova-compute there has a driver of this package.
+
+    Nova writes stats with the compute node, before it has any provider of
+    ours. A host of an older release has the document only.
+    """
+    published = getattr(host_state, 'stats', None) or {}
+    return stats.KEY in published or stats.LIVE_KEY in published
+
+
 def find_free(host_state: Any) -> list[set[int]] | None:
     """Return the free dedicated CPUs of each of the host's NUMA cells."""
     topology = host_state.numa_topology

@@ -5,4 +5,5 @@
 * ``candidates``: which allocation candidates of one host fit, best first
 * ``consumption``: what servers of the same request have taken already
 * ``pending``: what hosts were given for any request, and do not show yet
+* ``unchecked``: what a host without a driver of this package cannot keep
 """

@@ -66,6 +66,21 @@ class AgentTest(backends.Static):
         self.wait_until_used(host1=0, host2=4)
         self.boot(flavor, host='host1')
 
+    def test_what_nobody_checks_here_is_refused(self) -> None:
+        required, preferred = (
+            self.make_flavor(
+                resources__CUSTOM_SEAT=1,
+                resource__CUSTOM_SEAT__numa_affinity=affinity,
+            )
+            for affinity in ('required', 'preferred')
+        )
+
+        self.boot(required, 'ERROR')
+
+        used = [self.count_used(host) for host in self.services]
+        self.assertEqual([0, 0], used)
+        self.boot(preferred)
+
     def test_servers_move_with_what_they_have(self) -> None:
         server = self.boot(self.make_own_flavor(4), host='host1')
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+
+
+from nova_ext_resources.claims.schedule import unchecked
+from nova_ext_resources.objects import requirement as requirement_obj
+from tests import base
+
+
+def find(**given: dict[str, dict[str, str]]) -> list[str]:
+    group = requirement_obj.RequestGroup(
+        suffix='', resources={'CUSTOM_VF': 2, 'CUSTOM_SEAT': 1}
+    )
+    made = requirement_obj.Requirement(groups=(group,), **given)
+    return [str(one) for one in unchecked.find_unchecked(made)]
+
+
+class UncheckedTest(base.TestCase):
+    def test_amounts_are_for_placement_to_count(self) -> None:
+        self.assertEqual([], find())
+
+    def test_what_is_preferred_is_no_promise(self) -> None:
+        self.assertEqual(
+            [], find(attributes={'CUSTOM_VF': {'numa_affinity': 'preferred'}})
+        )
+
+    def test_attributes_and_wishes_are_named(self) -> None:
+        found = find(
+            attributes={'CUSTOM_VF': {'numa_affinity': 'required'}},
+            enforcers={'rmd': {'policy': 'gold'}},
+        )
+
+        self.assertEqual(
+            [
+                'CUSTOM_VF: 2 requested: nobody checks '
+                'resource:CUSTOM_VF:numa_affinity on this host: its '
+                'nova-compute has no driver of nova-ext-resources',
+                'rmd: 1 requested: nobody checks resource:rmd:policy on this '
+                'host: its nova-compute has no driver of nova-ext-resources',
+            ],
+            found,
+        )
