@@ -27,6 +27,8 @@ _NOVA: cloud_settings.Options = {
         'compute_driver': 'ext_resources.LibvirtDriver',
         'update_resources_interval': '3600',
         'resume_guests_state_on_host_boot': 'true',
+        # The guests have no system that would hear it.
+        'shutdown_timeout': '2',
     },
     'libvirt': {
         'virt_type': 'qemu',
