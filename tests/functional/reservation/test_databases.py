@@ -274,13 +274,15 @@ class PostgresManagerTest(
 class MariaDbCapacityTest(
     OnMariaDb, test_capacity.CapacityTest, test_capacity.RaceTest
 ):
-    pass
+    # The walk is the same, and each of its steps reads all.
+    STEPS = 50
 
 
 class PostgresCapacityTest(
     OnPostgres, test_capacity.CapacityTest, test_capacity.RaceTest
 ):
-    pass
+    # The walk is the same, and each of its steps reads all.
+    STEPS = 50
 
 
 class MariaDbQuotasTest(OnMariaDb, test_quotas.QuotasTest):

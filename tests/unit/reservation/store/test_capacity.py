@@ -490,6 +490,9 @@ class LostAnswerTest(CapacityTestCase):
 class RaceTest(CapacityTestCase):
     """A change and a reservation at the same time: one comes second."""
 
+    #: Of :meth:`test_many_at_random`.
+    STEPS = 150
+
     def interrupt(self, admission: Any, name: str, other: Any) -> None:
         """Let something happen between the plan and the first write."""
         target = admission if name == '_write' else admission.capacity
@@ -569,7 +572,7 @@ class RaceTest(CapacityTestCase):
         dice = random.Random(7)
         others = [stores.make_admission(self.url) for _one in range(3)]
         seen = set()
-        for number in range(150):
+        for number in range(self.STEPS):
             with contextlib.suppress(exception.ExtResourcesError):
                 seen.add(self.act(dice.choice(others), f'k{number}', dice))
             self.check_all(others)
