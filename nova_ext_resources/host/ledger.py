@@ -50,7 +50,7 @@ _RESTORE = (
     'nova-compute and follow "The ledger is lost" in the documentation: put '
     'back a copy only if no server has come or gone since; else start without.'
 )
-_LOST = 'was deleted, replaced or emptied'
+_LOST = 'was deleted, replaced, emptied or changed by another program'
 _CLOSE_OTHERS = (
     'End other programs that write to it, such as the sqlite3 tool.'
 )
@@ -90,6 +90,7 @@ class Ledger:
             try:
                 self._db = self._open()
                 self._inode = os.stat(self.path).st_ino
+                self._written = tables.dump(self._db)
             except BaseException:
                 self._guard.close()
                 raise
@@ -246,9 +247,10 @@ class Ledger:
         tables.upgrade(db)
 
     def _check_file(self) -> None:
-        """Refuse to write into a file that no start would find again.
+        """Refuse to write into a file that has not what was written to it.
 
-        Within a transaction: nobody else writes meanwhile.
+        A start would not find it again, or find something else. Within a
+        transaction: nobody else writes meanwhile.
         """
         with _translated(self.path, _LOST, advice=_RESTORE):
             if os.stat(self.path).st_ino != self._inode:
@@ -256,7 +258,7 @@ class Ledger:
         # This connection has pages in its cache that the file may have lost.
         with _read_only(self.path) as db:
             try:
-                is_kept = tables.dump(db) == tables.dump(self._db)
+                is_kept = tables.dump(db) == self._written
                 is_kept &= tables.check_version(db) == tables.VERSION
             except sqlite3.DatabaseError as err:
                 # Else the file system refuses, or a process is in the way.
@@ -265,7 +267,7 @@ class Ledger:
                 is_kept = False
         if not is_kept:
             with _translated(self.path, _LOST, advice=_RESTORE):
-                raise ValueError('it lacks what was written to it')
+                raise ValueError('it does not have what was written to it')
 
     @contextlib.contextmanager
     def _noting_failure(self) -> Iterator[None]:
@@ -292,7 +294,9 @@ class Ledger:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._noting_failure(), self._begun() as db:
             yield db
+            written = tables.dump(db)
             db.execute('COMMIT')
+            self._written = written
         self._status = Status(last_success_at=_read_clock())
 
 

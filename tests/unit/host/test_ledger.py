@@ -392,14 +392,9 @@ class RefusedLedgerTest(LedgerTestCase):
             file.seek(4096)
             file.write(b'\xff' * (os.path.getsize(self.path) - 4096))
 
-        ledger = self.open()
-        err = self.assertRaises(exception.LedgerError, ledger.list_entries)
-
-        self.assertIn(self.path, str(err))
-        self.assertIn('moved away', str(err))
+        self.assert_refused('malformed', 'moved away')
 
     def test_a_row_that_makes_no_sense_is_refused(self) -> None:
-        ledger = self.open()
         for change in (
             "entry SET state = 'sold'",
             "entry SET purpose = 'lost'",
@@ -415,6 +410,8 @@ class RefusedLedgerTest(LedgerTestCase):
             "assignment SET amount = 'many'",
         ):
             with self.subTest(change=change):
+                self.path = os.path.join(self.make_folder(), 'ledger.sqlite')
+                ledger = self.open()
                 ledger.put(make_entry())
                 with self.plain() as db:
                     db.execute(f'UPDATE {change}')
@@ -613,7 +610,49 @@ class StatusTest(LedgerTestCase):
 
         self.assert_lost()
 
-    def test_writes_checkpoints_and_other_tools_are_no_loss(self) -> None:
+    def test_a_change_of_another_program_is_a_failure(self) -> None:
+        for change in (
+            "DELETE FROM entry WHERE consumer_uuid = 'server-1'",
+            'UPDATE assignment SET units = \'{"mask": "1"}\'',
+            "DELETE FROM published WHERE rp_uuid = 'a'",
+        ):
+            self.path = os.path.join(self.make_folder(), 'ledger.sqlite')
+            self.ledger = self.open()
+            self.ledger.add_published({'a': ()})
+            for number in range(2):
+                self.ledger.put(make_entry(f'server-{number}'))
+            with self.plain() as db:
+                db.execute(change)
+
+            with self.subTest(change=change):
+                self.assert_lost()
+
+    def test_so_is_a_row_that_has_other_bytes(self) -> None:
+        """SQLite has no checksums: it reads them as what was written."""
+        self.ledger.put(make_entry())
+        with self.plain() as db:
+            db.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+        file = pathlib.Path(self.path)
+        file.write_bytes(file.read_bytes().replace(b'"mask"', b'"mark"'))
+        self.assertNotEqual(
+            {uuidsentinel.server: make_entry()}, self.ledger.list_entries()
+        )
+
+        self.assert_lost()
+
+    def test_it_ends_when_what_was_written_is_there_again(self) -> None:
+        self.ledger.put(make_entry())
+        with self.plain() as db:
+            db.execute("UPDATE entry SET flavor = 'm1.lead'")
+        self.assert_lost()
+        with self.plain() as db:
+            db.execute("UPDATE entry SET flavor = 'm1.gold'")
+
+        self.ledger.check()
+
+        self.assertEqual('', self.ledger.status.failure)
+
+    def test_writes_and_checkpoints_are_no_loss(self) -> None:
         def tidy(how: str) -> None:
             with self.plain() as db:
                 db.execute(f'PRAGMA wal_checkpoint({how})')
@@ -624,12 +663,8 @@ class StatusTest(LedgerTestCase):
             tidy(('PASSIVE', 'FULL', 'RESTART', 'TRUNCATE')[number % 4])
             self.ledger.check()
             self.assertEqual('', self.ledger.status.failure)
-        with self.plain() as db:
-            db.execute("DELETE FROM entry WHERE consumer_uuid = 'server-1'")
-        self.ledger.check()
 
-        self.assertEqual('', self.ledger.status.failure)
-        self.assertEqual(59, len(self.reopen(self.ledger).list_entries()))
+        self.assertEqual(60, len(self.reopen(self.ledger).list_entries()))
 
     def test_a_success_ends_it(self) -> None:
         before = self.ledger.status
