@@ -3,9 +3,12 @@
 """Servers run on, and their ledger is lost."""
 
 from collections.abc import Callable, Mapping
+import contextlib
 import dataclasses
+import json
 import pathlib
 import shutil
+import sqlite3
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -265,6 +268,44 @@ class OlderCopyTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(self.groups, self.list_ours())
         self.host.heal()
         self.assertEqual((), self.host.problems)
+
+
+class DamagedTest(with_resctrl.ResctrlHostTestCase):
+    """The ledger has fewer ways for a server than were allocated to it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.make_resctrl_host()
+        self.start(self.host, SERVER, 4, cpus=CPUS[SERVER])
+        self.host.close()
+        units = json.dumps({'mask': '1'})
+        with contextlib.closing(sqlite3.connect(self.ledger_path)) as db, db:
+            db.execute(
+                'UPDATE assignment SET units = ? WHERE resource_class = ?',
+                [units, with_host.WAYS],
+            )
+
+    def test_it_has_as_many_ways_as_were_allocated(self) -> None:
+        self.host = self.make_resctrl_host()
+
+        self.host.reconcile([SERVER])
+
+        self.assertEqual(4, self.get_masks(f'nova-{SERVER}')[0].bit_count())
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_without_room_it_keeps_its_ways_and_is_reported(self) -> None:
+        before = self.list_ours()
+        self.kernel.add_group('dba', 'L3:0=7fc;1=1\n')
+        self.host = self.make_resctrl_host()
+
+        self.host.reconcile([SERVER])
+
+        self.assertIn(
+            (alarm.NOT_IN_FORCE, SERVER),
+            [(one.alarm, one.subject) for one in self.host.problems],
+        )
+        self.assertEqual(before, self.list_ours())
 
 
 class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):

@@ -157,7 +157,9 @@ class _Chooser:
         others, in_pools = domain.without(uuid), mask & domain.pools
         # What the servers of the shared pool fill.
         filled = tree.shared.get_ways(cache) if tree.shared else 0
-        is_allowed = others.allows(mask) and not filled & in_pools
+        # Fewer, if the ledger was damaged.
+        is_whole = mask.bit_count() >= one.amount
+        is_allowed = is_whole and others.allows(mask) and not filled & in_pools
         group = tree.ours.get(uuid)
         has_it = group is not None and group.get_ways(cache) == mask
         # A pool may have come to lie there since the ways were allocated.
@@ -169,8 +171,13 @@ class _Chooser:
             # Refused, it could not even be started again, and its CPUs,
             # threads and all else of it would not be put back. The audit
             # reports it.
-            is_kept = self._was_applied and (
-                has_it or dataclasses.replace(others, foreign=0).allows(mask)
+            is_kept = (
+                self._was_applied
+                and is_whole
+                and (
+                    has_it
+                    or dataclasses.replace(others, foreign=0).allows(mask)
+                )
             )
             if is_allowed or is_kept:
                 return one
