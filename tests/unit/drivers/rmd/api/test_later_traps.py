@@ -372,6 +372,15 @@ class WrongCacheTest(LaterTrapTestCase):
         self.assertIn('DELETE', self.changes())
         self.assertEqual(0, self.count_classes())
 
+    def test_trap_18_the_wrong_cache_is_tried_twelve_times(self) -> None:
+        self.simulator.daemon.resctrl.mixup_odds = 0.0
+
+        self.assertRaises(errors.NotEnforced, self.place, 1)
+
+        self.assertEqual(['POST', 'DELETE'] * 12, self.changes())
+        self.assertEqual(6, self.count_classes())
+        self.assertEqual([], self.list_lost())
+
 
 class OddsTest(LaterTrapTestCase):
     """How often RMD is right is drawn for each pool when it starts."""
@@ -412,6 +421,24 @@ class SingleCacheTest(LaterTrapTestCase):
         self.place(1)
 
         add.assert_not_called()
+
+    def test_trap_17_what_others_disturb_is_tried_twice(self) -> None:
+        """They take and return ways whenever RMD changes something."""
+
+        def disturb() -> None:
+            self.simulator.on_change.clear()
+            if 'db' in self.simulator.groups:
+                self.simulator.remove_foreign_group('db')
+            else:
+                self.simulator.add_foreign_group('db', {0: 0x6})
+            self.simulator.on_change.append(disturb)
+
+        self.simulator.on_change.append(disturb)
+
+        self.assertRaises(errors.NotEnforced, self.place, 1)
+
+        self.assertEqual(['POST', 'DELETE'] * 2, self.changes())
+        self.assertEqual([], self.list_lost())
 
 
 class MeasureTest(base.TestCase):
