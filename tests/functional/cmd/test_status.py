@@ -13,6 +13,7 @@ import textwrap
 import types
 from typing import Any
 
+import fixtures
 from oslo_config import cfg
 
 from nova_ext_resources.cmd import status
@@ -196,6 +197,13 @@ class DriverStatusTest(RmdStatusTestCase):
         self.check_driver(
             compute='cpu_dedicated_set = 2-3\ncpu_shared_set = 0-1'
         )
+
+    def test_a_release_that_is_not_supported(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.version.version_string', lambda: '30.0')
+        )
+
+        self.check_driver('this is Nova 30.0')
 
     def test_a_driver_that_does_not_exist(self) -> None:
         for name in ('LibvrtDriver', 'importlib', 'libvirt.LibvirtDriver'):
