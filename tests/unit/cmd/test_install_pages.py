@@ -7,6 +7,7 @@ import pathlib
 import re
 import textwrap
 
+from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.cmd import checks
@@ -30,14 +31,20 @@ _CHECKS = (
 
 
 class InstallPagesTest(base.TestCase):
+    PAGES = (ROOT / 'README.rst', INSTALL)
+
+    def read_conf(self, page: pathlib.Path) -> cfg.ConfigOpts:
+        """Return the options of a compute host, as a page has them."""
+        blocks = _BLOCK.findall(page.read_text())
+        text = next(one for one in blocks if 'compute_driver' in one)
+        path = pathlib.Path(self.make_folder(), 'nova.conf')
+        path.write_text(textwrap.dedent(text))
+        return reader.read_conf([str(path)], [], 'cpu1')
+
     def test_a_host_as_they_set_it_up_has_nothing_to_correct(self) -> None:
-        for page in (ROOT / 'README.rst', INSTALL):
+        for page in self.PAGES:
             with self.subTest(page=page.name):
-                blocks = _BLOCK.findall(page.read_text())
-                text = next(one for one in blocks if 'compute_driver' in one)
-                path = pathlib.Path(self.make_folder(), 'nova.conf')
-                path.write_text(textwrap.dedent(text))
-                conf = reader.read_conf([str(path)], [], 'cpu1')
+                conf = self.read_conf(page)
                 rows = dict(checks.Checks(conf, 'cpu1').list_rows())
 
                 for name in _CHECKS:
@@ -48,6 +55,17 @@ class InstallPagesTest(base.TestCase):
                         (found.code, found.details),
                         name,
                     )
+
+    def test_health_is_asked_where_it_is_served(self) -> None:
+        for page in self.PAGES:
+            with self.subTest(page=page.name):
+                conf = self.read_conf(page)
+                options = conf.ext_resources_metrics
+
+                self.assertIn(
+                    f'$ curl -s http://{options.listen}:{options.port}/health',
+                    page.read_text(),
+                )
 
     def test_resctrl_is_mounted_where_it_is_looked_for(self) -> None:
         [where] = (one.default for one in resctrl.OPTS if one.name == 'path')

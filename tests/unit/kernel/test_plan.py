@@ -4,6 +4,7 @@
 
 import collections
 import pathlib
+import re
 
 from tests import base
 from tools.kernel import machines
@@ -47,3 +48,21 @@ class PlanTest(base.TestCase):
                     path = ROOT / name.replace('.', '/')
 
                     self.assertTrue(path.with_suffix('.py').is_file())
+
+    def test_each_series_is_in_the_support_matrix(self) -> None:
+        page = ROOT / 'doc' / 'source' / 'admin' / 'support.rst'
+        listed = re.findall(
+            r'^   \* - (\d+\.\d+)\.\S+ \(', page.read_text(), re.M
+        )
+
+        self.assertLessEqual({one.series for one in plan.JOBS}, {*listed})
+
+    def test_it_is_a_job_of_its_own_that_contributors_hear_of(self) -> None:
+        command = 'sh tools/tox -e kernel'
+        play = 'playbooks/kernel/run.yaml'
+
+        self.assertIn(command, (ROOT / play).read_text())
+        self.assertIn(f'run: {play}', (ROOT / '.zuul.yaml').read_text())
+        self.assertIn(command, (ROOT / 'CONTRIBUTING.rst').read_text())
+        # It takes half an hour.
+        self.assertNotIn('kernel', (ROOT / '.ci' / 'run').read_text())
