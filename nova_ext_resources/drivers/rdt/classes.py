@@ -110,6 +110,14 @@ def find_domain(one: assignment.Assignment) -> int:
     return int(one.rp_key.removeprefix(L3_PREFIX))
 
 
+def get_limit(one: assignment.Assignment) -> int:
+    """Return the allocated bandwidth, in the unit of the class.
+
+    It is never below the amount, even if the ledger was damaged.
+    """
+    return max(int(one.units.get('limit', one.amount)), one.amount)
+
+
 def pick(
     held: Iterable[assignment.Assignment], *names: str
 ) -> tuple[assignment.Assignment, ...]:

@@ -144,14 +144,10 @@ def _find_most(
     return int(most)
 
 
-def _read_limit(one: assignment.Assignment) -> int:
-    return int(one.units.get('limit', one.amount))
-
-
 def _find_limit(entry: assignment.Entry) -> values.MbaLimit | None:
     for one in rdt_classes.pick(entry.assignments, *rdt_classes.BANDWIDTHS):
         return values.MbaLimit(
-            unit=UNITS[one.resource_class], value=_read_limit(one)
+            unit=UNITS[one.resource_class], value=rdt_classes.get_limit(one)
         )
     return None
 

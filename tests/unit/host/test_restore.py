@@ -13,6 +13,7 @@ import sqlite3
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore
@@ -25,6 +26,8 @@ from tests.unit.host import with_resctrl
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 LATE = uuidsentinel.late
+
+PERCENT = classes.PERCENT
 
 CPUS = {SERVER: frozenset({1, 2}), OTHER: frozenset({3})}
 
@@ -271,21 +274,31 @@ class OlderCopyTest(with_resctrl.ResctrlHostTestCase):
 
 
 class DamagedTest(with_resctrl.ResctrlHostTestCase):
-    """The ledger has fewer ways for a server than were allocated to it."""
+    """The ledger has less for a server than was allocated to it."""
 
-    def setUp(self) -> None:
-        super().setUp()
+    def start_and_damage(
+        self, resources: dict[str, int], **units: str | int
+    ) -> None:
         self.host = self.make_resctrl_host()
-        self.start(self.host, SERVER, 4, cpus=CPUS[SERVER])
+        self.start_with(SERVER, {'L3_0': resources}, cpus=CPUS[SERVER])
         self.host.close()
-        units = json.dumps({'mask': '1'})
         with contextlib.closing(sqlite3.connect(self.ledger_path)) as db, db:
             db.execute(
                 'UPDATE assignment SET units = ? WHERE resource_class = ?',
-                [units, with_host.WAYS],
+                [json.dumps(units), *resources],
             )
 
+    def test_it_has_as_much_bandwidth_as_was_allocated(self) -> None:
+        self.start_and_damage({PERCENT: 40}, limit=10)
+        self.host = self.make_resctrl_host()
+
+        self.host.reconcile([SERVER])
+
+        self.assertEqual(40, self.get_masks(f'nova-{SERVER}', 'MB')[0])
+        self.assertEqual((), self.host.problems)
+
     def test_it_has_as_many_ways_as_were_allocated(self) -> None:
+        self.start_and_damage({with_host.WAYS: 4}, mask='1')
         self.host = self.make_resctrl_host()
 
         self.host.reconcile([SERVER])
@@ -295,6 +308,7 @@ class DamagedTest(with_resctrl.ResctrlHostTestCase):
         self.assert_agreement(self.host)
 
     def test_without_room_it_keeps_its_ways_and_is_reported(self) -> None:
+        self.start_and_damage({with_host.WAYS: 4}, mask='1')
         before = self.list_ours()
         self.kernel.add_group('dba', 'L3:0=7fc;1=1\n')
         self.host = self.make_resctrl_host()
@@ -310,15 +324,14 @@ class DamagedTest(with_resctrl.ResctrlHostTestCase):
 
 class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):
     def test_limits_of_bandwidth_are_recognized_too(self) -> None:
-        percent = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
-        amounts = {with_host.WAYS: 2, percent: 40}
+        amounts = {with_host.WAYS: 2, PERCENT: 40}
         self.host = self.make_resctrl_host()
         before = self.start_with(SERVER, {'L3_0': amounts})
         self.host.close()
         self.ledger_path += '.new'
         self.host = self.make_resctrl_host()
         for bandwidth, expected in ((50, []), (40, [SERVER])):
-            held = {**amounts, percent: bandwidth}
+            held = {**amounts, PERCENT: bandwidth}
             allocated = {with_host.DOMAINS[0]: held}
             made = make_restore(
                 self.host,

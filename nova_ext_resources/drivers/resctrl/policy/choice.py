@@ -57,11 +57,6 @@ def is_shared(entry: assignment.Entry) -> bool:
     )
 
 
-def get_limit(one: assignment.Assignment) -> int:
-    """Return the allocated bandwidth, in the unit of the class."""
-    return int(one.units.get('limit', one.amount))
-
-
 class _Chooser:
     """Chooses the units of one server."""
 
@@ -92,7 +87,7 @@ class _Chooser:
         domain = self._owned.bandwidths.get(cache)
         if domain is None or domain.resource_class != one.resource_class:
             raise self._make_misplaced(one, 'memory bandwidth in this unit')
-        limit = domain.round(get_limit(one))
+        limit = domain.round(classes.get_limit(one))
         return dataclasses.replace(one, units={**one.units, 'limit': limit})
 
     def _check_pool(

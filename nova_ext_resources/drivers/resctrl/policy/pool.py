@@ -30,7 +30,6 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import fair_share
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import bandwidth
-from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.objects import assignment
@@ -265,7 +264,8 @@ def _make_bandwidth_pool(
     held: Mapping[str, assignment.Assignment],
 ) -> Pool:
     least = {
-        uuid: domain.round(choice.get_limit(one)) for uuid, one in held.items()
+        uuid: domain.round(classes.get_limit(one))
+        for uuid, one in held.items()
     }
     return BandwidthPool(
         key=key,

@@ -355,6 +355,13 @@ class BandwidthTest(test_enforcer.RmdEnforcerTestCase):
         group = self.simulator.group_of(SERVER)
         self.assertEqual({0: 50, 1: 100}, group.bandwidth)
 
+    def test_the_limit_is_never_below_the_amount(self) -> None:
+        self.apply(
+            make_entry(test_enforcer.make_ways(2), make_limit(50, limit=10))
+        )
+
+        self.assertEqual(50, self.simulator.group_of(SERVER).bandwidth[0])
+
     def test_the_limit_is_the_amount_whatever_may_be_had_more(self) -> None:
         self.apply(
             make_entry(test_enforcer.make_ways(2), make_limit(50, max=90))
