@@ -5,6 +5,8 @@
 from collections.abc import Callable
 import contextlib
 import dataclasses
+import json
+import sqlite3
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -379,6 +381,38 @@ class RecordFailsTest(LostTestCase):
         self.host = self.make_rmd_host()
         self.host.reconcile([SERVER, OTHER])
 
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+
+class DamagedTest(LostTestCase):
+    """The ledger has one way for a server to which four were allocated."""
+
+    def start_with_mask(self, mask: str) -> None:
+        self.start(self.host, SERVER, 4)
+        self.assertEqual(0x78, self.simulator.ways_of(SERVER)[0])
+        self.host.close()
+        with contextlib.closing(sqlite3.connect(self.ledger_path)) as db, db:
+            db.execute(
+                'UPDATE assignment SET units = ? WHERE resource_class = ?',
+                [json.dumps({'mask': mask}), classes.WAYS],
+            )
+        self.host = self.make_rmd_host()
+        self.host.reconcile([SERVER])
+
+    def test_one_of_those_that_it_has(self) -> None:
+        self.start_with_mask('8')
+
+        self.assertEqual(0x78, self.simulator.ways_of(SERVER)[0])
+        self.assertEqual(
+            [(alarm.OVERALLOCATED, f'L3_0 {classes.WAYS}')],
+            self.list_problems(),
+        )
+
+    def test_another_one(self) -> None:
+        self.start_with_mask('2')
+
+        self.assertEqual(0x78, self.simulator.ways_of(SERVER)[0])
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
 
