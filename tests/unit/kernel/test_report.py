@@ -97,5 +97,19 @@ class ReportTest(base.TestCase):
             (0, 1), (report.tell([good]), report.tell([good, bad]))
         )
 
+    def test_a_difference_that_is_not_listed_is_a_problem(self) -> None:
+        for name, answer in (('kernel', 'EIO'), ('model', 'done')):
+            (self.folder / f'{name}.json').write_text(
+                json.dumps([{'operation': 'mkdir a', 'answer': answer}])
+            )
+        made = report.Result(name='6.1', folder=self.folder)
+
+        made.add_answers('6.1')
+
+        (problem,) = made.problems
+        for words in ('not in the table', 'mkdir a', '"EIO"', '"done"'):
+            self.assertIn(words, problem)
+        self.assertEqual(1, report.tell([made]))
+
     def test_a_run_without_guests_has_failed(self) -> None:
         self.assertEqual(1, report.tell([]))
