@@ -70,8 +70,11 @@ class Fit:
     is_sure: bool = False
 
 
+#: Provider -> resource class -> amount, of one candidate.
+Places: TypeAlias = Mapping[str, Mapping[str, int]]
+
 #: The root of a tree -> what placement offers of it.
-Offered: TypeAlias = Mapping[str, Sequence[Mapping[str, Mapping[str, int]]]]
+Offered: TypeAlias = Mapping[str, Sequence[Places]]
 
 
 class Examiner:

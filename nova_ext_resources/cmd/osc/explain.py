@@ -145,9 +145,8 @@ class Explain(cloud.DrawnCommand):
     ) -> tuple[list[fit_mod.Fit], list[str]]:
         """Return what becomes of the request on each host, and mistakes."""
         published = cloud.read_published(arguments) or {}
-        hosts = wanted.list_hosts(self.placement, arguments.host, demand)
-        offered, refusal = wanted.ask_placement(
-            self.placement, hosts, demand, arguments.host
+        hosts, offered, refusal = wanted.read_hosts(
+            self.placement, arguments.host, demand
         )
         trackers = plugins.load_trackers()
         examiner = fit_mod.Examiner(

@@ -114,10 +114,13 @@ class Simulate(cloud.DrawnCommand):
     ) -> list[dict[str, Any]]:
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         placing = _make_placing(demand)
-        hosts = self._list_hosts(arguments, demand)
-        refused = self._find_refused(hosts, demand, arguments.host)
+        found, offered, _refusal = wanted.read_hosts(
+            self.placement, arguments.host, demand
+        )
+        hosts = self._list_up(found)
+        refused = self._find_refused(hosts, demand, offered)
         most = arguments.count or _MOST
-        found = (
+        simulated = (
             simulation.Simulated(number=0, fit=refused[one.name], is_sure=True)
             if one.name in refused
             else made.run(one, placing, most)
@@ -125,7 +128,7 @@ class Simulate(cloud.DrawnCommand):
         )
         return [
             _make_host(host, one.number, one.is_sure, one.fit)
-            for host, one in zip(hosts, found, strict=True)
+            for host, one in zip(hosts, simulated, strict=True)
         ]
 
     def _simulate_mix(
@@ -136,7 +139,11 @@ class Simulate(cloud.DrawnCommand):
     ) -> tuple[simulation.Mixed, list[dict[str, Any]]]:
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         # With the sharing providers of all that any of them requests.
-        hosts = self._list_hosts(arguments, *demands.values())
+        hosts = self._list_up(
+            wanted.list_hosts(
+                self.placement, arguments.host, *demands.values()
+            )
+        )
         found = simulation.mix(
             made,
             hosts,
@@ -146,7 +153,9 @@ class Simulate(cloud.DrawnCommand):
             },
             arguments.count or _MOST,
             {
-                name: self._find_refused(hosts, demand, arguments.host)
+                name: self._find_refused(
+                    hosts, demand, self._ask(hosts, demand, arguments.host)
+                )
                 for name, demand in demands.items()
             },
         )
@@ -160,37 +169,42 @@ class Simulate(cloud.DrawnCommand):
             for one in hosts
         ]
 
-    def _list_hosts(
-        self, arguments: argparse.Namespace, *demands: demand_mod.Demand
+    def _list_up(
+        self, hosts: Iterable[host_tree.HostTree]
     ) -> list[host_tree.HostTree]:
         """Return the hosts that are enabled and up."""
         down = self.list_down()
         return [
             one
-            for one in wanted.list_hosts(
-                self.placement, arguments.host, *demands
-            )
+            for one in hosts
             if one.name not in down
             and fit_mod.DISABLED_TRAIT not in one.root.traits
         ]
 
-    def _find_refused(
+    def _ask(
         self,
         hosts: Sequence[host_tree.HostTree],
         demand: demand_mod.Demand,
         name: str | None,
-    ) -> dict[str, fit_mod.Fit]:
-        """Return hosts that placement does not offer though enough is free.
-
-        Their inventories say why, such as a ``max_unit``.
-
-        :param name: of the only host that matters; None for all
-        """
+    ) -> fit_mod.Offered:
+        """Return what placement offers of hosts."""
         if not hosts:
             return {}
         offered, _refusal = wanted.ask_placement(
             self.placement, hosts, demand, name
         )
+        return offered
+
+    def _find_refused(
+        self,
+        hosts: Sequence[host_tree.HostTree],
+        demand: demand_mod.Demand,
+        offered: fit_mod.Offered,
+    ) -> dict[str, fit_mod.Fit]:
+        """Return hosts that placement does not offer though enough is free.
+
+        Their inventories say why, such as a ``max_unit``.
+        """
         unclear = [
             one
             for one in hosts

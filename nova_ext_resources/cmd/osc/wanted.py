@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 import textwrap
 from typing import Any
 import urllib.parse
@@ -99,6 +100,28 @@ def list_hosts(
     return found
 
 
+def read_hosts(
+    client: placement_client.Client,
+    name: str | None,
+    demand: demand_mod.Demand,
+) -> tuple[list[host_tree.HostTree], fit_mod.Offered, list[str]]:
+    """Return hosts, what placement offers, and why it refuses the request.
+
+    Both at the same time: of a thousand hosts, either takes a second or more.
+
+    :raises CommandError: see :func:`list_hosts`, as is PlacementError
+    """
+    if name is not None:
+        hosts = list_hosts(client, name, demand)
+        return hosts, *ask_placement(client, hosts, demand, name)
+    with futures.ThreadPoolExecutor(max_workers=1) as pool:
+        query = flavor_request.make_query(demand, None)
+        asked = pool.submit(_list_candidates, client, query)
+        hosts = list_hosts(client, None, demand)
+    found, refusal = asked.result()
+    return hosts, _group(hosts, found), refusal
+
+
 def ask_placement(
     client: placement_client.Client,
     hosts: Sequence[host_tree.HostTree],
@@ -110,21 +133,35 @@ def ask_placement(
     :param name: of the only host that matters; None for all
     """
     query = flavor_request.make_query(demand, hosts[0] if name else None)
+    found, refusal = _list_candidates(client, query)
+    return _group(hosts, found), refusal
+
+
+def _list_candidates(
+    client: placement_client.Client, query: Sequence[tuple[str, str]]
+) -> tuple[Sequence[fit_mod.Places], list[str]]:
+    """Return candidates, and why placement refuses the request."""
     try:
-        found = retry.call(client.list_candidates, query)
+        return retry.call(client.list_candidates, query).allocations, []
     except exception.PlacementRefused as err:
-        return {}, [f'Placement refuses the request: {err.detail}']
+        return (), [f'Placement refuses the request: {err.detail}']
+
+
+def _group(
+    hosts: Sequence[host_tree.HostTree], found: Sequence[fit_mod.Places]
+) -> fit_mod.Offered:
+    """Return the root of each host -> its candidates."""
     roots = {
         one.rp_uuid: host.root.rp_uuid
         for host in hosts
         for one in host.providers
     }
-    offered: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
-    for allocations in found.allocations:
+    offered: dict[str, list[fit_mod.Places]] = {}
+    for allocations in found:
         root = next((roots[one] for one in allocations if one in roots), None)
         if root is not None:
             offered.setdefault(root, []).append(allocations)
-    return offered, []
+    return offered
 
 
 def list_notes(

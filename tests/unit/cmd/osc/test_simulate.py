@@ -3,6 +3,7 @@
 """Tests of the command that counts what fits; the rest is functional."""
 
 import argparse
+from collections.abc import Mapping
 import contextlib
 import io
 
@@ -10,6 +11,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc import simulate
 from nova_ext_resources.cmd.osc import wanted
+from nova_ext_resources.inspection import fit
 from nova_ext_resources.inspection import flavor_request
 from tests import base
 from tests.unit import builders
@@ -46,6 +48,10 @@ class SimulateTest(test_client.MockTestCase):
             },
         )
 
+    def find_refused(self) -> Mapping[str, fit.Fit]:
+        offered = self.command._ask([self.tree], self.demand, None)
+        return self.command._find_refused([self.tree], self.demand, offered)
+
     def set_max_unit(self, number: int) -> None:
         self.mock.get(
             f'{test_client.URL}/resource_providers/{trees.ROOT}/inventories',
@@ -79,7 +85,7 @@ class SimulateTest(test_client.MockTestCase):
         self.offer()
         self.set_max_unit(2)
 
-        found = self.command._find_refused([self.tree], self.demand, None)
+        found = self.find_refused()
 
         [short] = found['compute-1'].shortfalls
         self.assertIn('2', short.reason)
@@ -88,7 +94,7 @@ class SimulateTest(test_client.MockTestCase):
     def test_a_host_that_is_offered(self) -> None:
         self.offer({trees.L3_0: {WAYS: 4}, uuids.other: {'VCPU': 1}})
 
-        found = self.command._find_refused([self.tree], self.demand, None)
+        found = self.find_refused()
 
         self.assertEqual({}, found)
 
