@@ -227,17 +227,15 @@ class Health:
                 failure=status.failure,
                 at=status.last_success_at,
             )
-        self.report(
-            'publisher',
-            (
-                alarm_mod.Problem(
-                    alarm=alarm_mod.PROVIDER_IN_USE,
-                    subject=f'{one.name} {one.resource_class}'.strip(),
-                    text=str(one),
-                )
-                for one in status.held
-            ),
+        held = (
+            alarm_mod.Problem(
+                alarm=alarm_mod.PROVIDER_IN_USE,
+                subject=f'{one.name} {one.resource_class}'.strip(),
+                text=str(one),
+            )
+            for one in status.held
         )
+        self.report('publisher', (*held, *status.problems))
 
     def observe_sweep(self, sweep: sample.Sweep) -> None:
         """Note whether servers are measured."""

@@ -193,7 +193,6 @@ class HostService:
             list_differences=lambda: (
                 *self.allocated.problems,
                 *self.unheld.problems,
-                *self.publisher.status.problems,
             ),
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,

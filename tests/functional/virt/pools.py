@@ -121,7 +121,8 @@ class PoolTestCase(moving.MovesTestCase):
         self.publish_all()
 
     def list_alarms(self, host: str) -> list[tuple[str, str]]:
-        found = self.services[host].driver._ext.health.snapshot().alarms
+        ext = self.services[host].driver._ext
+        found = ext.metrics.read_health().alarms
         return [(one.name, one.subject) for one in found]
 
     def wait_for_used(self, amount: int) -> None:
