@@ -2,7 +2,7 @@
 
 """``nova-ext-resources-agent``: publishes a host whose nova-compute is Nova's.
 
-Or a host without nova-compute, such as a storage node.
+Or a host without nova-compute, such as a storage node; or bare-metal nodes.
 """
 
 import argparse
@@ -71,7 +71,8 @@ def make_parser() -> argparse.ArgumentParser:
     where.add_argument(
         '--without-node',
         action='store_true',
-        help='this host has no nova-compute: publish shared pools alone',
+        help='publish shared pools and bare-metal nodes alone: this host has '
+        'no nova-compute, or is not to be published itself',
     )
     return parser
 
@@ -167,7 +168,7 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
                 'Host %(host)s: published below %(node)s, from %(plugins)s',
                 {
                     'host': host,
-                    'node': node.uuid if node else 'nothing, pools alone',
+                    'node': node.uuid if node else 'nothing of its own',
                     'plugins': ', '.join(
                         conf.ext_resources.inventory_providers
                     ),

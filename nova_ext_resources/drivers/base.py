@@ -91,6 +91,16 @@ class InventoryProvider(abc.ABC):
         return ()
 
     @property
+    def nodes(self) -> tuple[provider.BareMetalNode, ...]:
+        """Return bare-metal nodes of ironic, with what they have.
+
+        As the last ``discover`` has found them. No I/O. Each is a compute
+        node of its own. This host publishes what they have, placement alone
+        counts it.
+        """
+        return ()
+
+    @property
     def problems(self) -> tuple[alarm.Problem, ...]:
         """Return what is wrong with what the last ``discover`` has found.
 

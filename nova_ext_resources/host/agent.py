@@ -37,7 +37,7 @@ class Agent(worker.Worker):
 
     :param node: the compute node that the host's own nova-compute has; None
         where there is none, as on a storage node: only shared pools are
-        published
+        published, and what bare-metal nodes have
     :param state_path: folder of the ledger where no option names it; its
         lock keeps a nova-compute with our driver, and another agent, away
     :raises ExtResourcesError: something named in the options cannot be used;
@@ -81,6 +81,8 @@ class Agent(worker.Worker):
             host=host,
             wanted=self.host.providers if node else tuple,
             pools=lambda: self.host.found.pools,
+            nodes=self.host.nodes,
+            published=lambda: self.host.published,
             owned=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
             interval=self._interval,
@@ -178,7 +180,8 @@ class Agent(worker.Worker):
                 option='[ext_resources] inventory_providers',
                 value=', '.join(sorted(classes)),
                 reason=f'host {self._name} has no compute node below which '
-                'these could be published; keep shared_pool alone',
+                'these could be published; use shared_pool, and definitions '
+                'that name bare-metal nodes, alone',
             )
         if traits := self.host.found.node_traits:
             raise exception.InvalidConfiguration(

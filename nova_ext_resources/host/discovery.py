@@ -33,6 +33,7 @@ class Found:
         that may be in placement, too
     :ivar constraints: what this host can never do, as they have found it
     :ivar pools: of several hosts, that this one reaches
+    :ivar nodes: bare-metal ones, of which this one reports what they have
     :ivar problems: what is wrong with what was found
     :ivar node_traits: of the compute node itself
     :ivar node_prefixes: what such traits begin with of plugins that have
@@ -47,6 +48,7 @@ class Found:
         dataclasses.field(default_factory=dict)
     )
     pools: tuple[pool.SharedPool, ...] = ()
+    nodes: tuple[provider.BareMetalNode, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
     node_traits: frozenset[str] = frozenset()
     node_prefixes: frozenset[str] = frozenset()
@@ -125,6 +127,7 @@ class Discovery:
             left_out=frozenset[str]().union(*(one.left_out for one in last)),
             constraints=constraints_obj.unite(one.constraints for one in last),
             pools=tuple(self._list_pools()),
+            nodes=tuple(each for one in last for each in one.nodes),
             problems=tuple(each for one in last for each in one.problems),
             node_traits=frozenset().union(*(one.node_traits for one in last)),
             node_prefixes=frozenset().union(
@@ -152,6 +155,7 @@ class Discovery:
                 left_out=frozenset(plugin.left_out),
                 constraints=dict(plugin.constraints),
                 pools=tuple(plugin.pools),
+                nodes=tuple(plugin.nodes),
                 problems=tuple(plugin.problems),
                 node_traits=_check_traits(name, plugin.node_traits),
                 node_prefixes=frozenset({plugin.NODE_TRAITS_PREFIX}) - {''},

@@ -184,11 +184,35 @@ class HostResources(lifecycle.Lifecycle):
             published
         """
         made = self.state.make_providers()
+        record = node_traits.find_record(self.node)
+        return self._record(made, {record: self.found.node_traits})
+
+    def nodes(self) -> Mapping[str, tuple[provider.Provider, ...]]:
+        """Return the trees below bare-metal nodes, by uuid of the node.
+
+        May write the ledger.
+
+        :raises LedgerError: see :meth:`providers`
+        """
+        trees: dict[str, list[provider.Provider]] = {}
+        for node in self.found.nodes:
+            made = trees.setdefault(node.uuid, [])
+            made.extend(node.make_providers())
+        return {uuid: self._record(made) for uuid, made in trees.items()}
+
+    def _record(
+        self,
+        made: Iterable[provider.Provider],
+        more: Mapping[str, frozenset[str]] | None = None,
+    ) -> tuple[provider.Provider, ...]:
+        """Return providers with all traits that they were published with.
+
+        :param more: traits of others that are recorded with them
+        :raises LedgerError: they cannot be remembered
+        """
+        made = tuple(made)
         known = self._remember(
-            {
-                **{one.rp_uuid: one.traits for one in made},
-                node_traits.find_record(self.node): self.found.node_traits,
-            }
+            {**{one.rp_uuid: one.traits for one in made}, **(more or {})}
         )
         return tuple(
             dataclasses.replace(one, published_traits=known[one.rp_uuid])

@@ -108,6 +108,8 @@ class HostService:
             node,
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
+            nodes=self.host.nodes,
+            published=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
             on_deleted=compute.on_deleted,
             interval=self._interval,

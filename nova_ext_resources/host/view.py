@@ -127,21 +127,12 @@ def make_providers(
     """
     unallocated = _by_place(one for one in held if not one.is_allocated)
     return tuple(
-        provider.Provider(
-            rp_uuid=one.make_rp_uuid(node),
-            name=f'{node.hypervisor_hostname}_{one.key}',
-            parent_uuid=(
-                node.uuid
-                if one.parent_key is None
-                else provider.make_rp_uuid(node.uuid, one.parent_key)
-            ),
-            inventories={
+        one.make_wanted(
+            node,
+            {
                 name: _reserve(view, one.make_rp_uuid(node), name, unallocated)
                 for name in one.inventories
             },
-            traits=one.traits | {provider.OWNER_TRAIT},
-            aggregates=one.aggregates,
-            is_unread=one.is_unread,
         )
         for one in found
     )

@@ -65,6 +65,7 @@ PROVIDER_IN_USE = 'provider_in_use'
 POOL_NOT_READ = 'pool_not_read'
 POOL_OVERALLOCATED = 'pool_overallocated'
 POOL_DIFFERS = 'pool_differs'
+NODE_NOT_PUBLISHED = 'node_not_published'
 LEDGER_FAILED = 'ledger_failed'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
@@ -197,6 +198,11 @@ _WARNING = (
         POOL_DIFFERS,
         'pool',
         'Hosts have different entries for a pool that they share.',
+    ),
+    (
+        NODE_NOT_PUBLISHED,
+        'bare-metal node',
+        'A bare-metal node is not in placement, or lacks what is defined.',
     ),
     (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
     (

@@ -101,6 +101,45 @@ class HostProvider:
     def make_rp_uuid(self, node: Node) -> str:
         return make_rp_uuid(node.uuid, self.key)
 
+    def make_wanted(
+        self,
+        node: Node,
+        inventories: Mapping[str, inventory_obj.Inventory],
+    ) -> 'Provider':
+        """Return it as placement shall see it below a node."""
+        return Provider(
+            rp_uuid=self.make_rp_uuid(node),
+            name=f'{node.hypervisor_hostname}_{self.key}',
+            parent_uuid=(
+                node.uuid
+                if self.parent_key is None
+                else make_rp_uuid(node.uuid, self.parent_key)
+            ),
+            inventories=inventories,
+            traits=self.traits | {OWNER_TRAIT},
+            aggregates=self.aggregates,
+            is_unread=self.is_unread,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BareMetalNode:
+    """A node of ironic, which is a compute node of its own.
+
+    :ivar uuid: of ironic, which Nova gives its compute node, too
+    :ivar providers: that are to be below it, parents before children
+    """
+
+    uuid: str
+    providers: tuple[HostProvider, ...]
+
+    def make_providers(self) -> tuple['Provider', ...]:
+        """Return the tree that placement shall see below it."""
+        node = Node(uuid=self.uuid, hypervisor_hostname=self.uuid)
+        return tuple(
+            one.make_wanted(node, one.inventories) for one in self.providers
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:

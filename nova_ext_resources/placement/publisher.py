@@ -19,6 +19,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import bare_metal
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import pool_sweep
@@ -49,7 +50,7 @@ class Status:
     :ivar failure: what is wrong now, '' when nothing is
     :ivar failures: rounds that failed since the last success
     :ivar held: what should go and cannot, because it is in use
-    :ivar problems: of pools that belong to no host
+    :ivar problems: of pools that belong to no host, and of bare-metal nodes
     """
 
     last_success_at: datetime.datetime | None = None
@@ -83,6 +84,7 @@ class _Wanted:
     is_complete: bool
     providers: tuple[provider_obj.Provider, ...]
     pools: tuple[pool_obj.SharedPool, ...]
+    nodes: bare_metal.Trees
 
 
 class Publisher(worker.Worker):
@@ -94,8 +96,10 @@ class Publisher(worker.Worker):
     :param host: its name, where it has no node
     :param wanted: returns the tree as it shall be
     :param pools: returns those that the host reaches, as they were read
-    :param owned: returns the uuids of what this host has ever published; None:
-        all of this package is, see :func:`.sync.plan`
+    :param nodes: returns what bare-metal nodes shall have, by their uuids
+    :param published: returns the uuids of what this host has ever published
+    :param owned: returns them where only these are to be changed; None: all
+        of this package is, see :func:`.sync.plan`
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
     :param on_deleted: see :class:`.tree.TreeWriter`
@@ -112,6 +116,8 @@ class Publisher(worker.Worker):
         host: str = '',
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         pools: Callable[[], Iterable[pool_obj.SharedPool]] = tuple,
+        nodes: Callable[[], bare_metal.Trees] = dict,
+        published: Callable[[], Collection[str]] = frozenset,
         owned: Callable[[], Collection[str] | None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
         on_deleted: Callable[[], None] = lambda: None,
@@ -122,6 +128,8 @@ class Publisher(worker.Worker):
         self._host_without_node = host
         self._wanted = wanted
         self._list_pools = pools
+        self._list_nodes = nodes
+        self._list_published = published
         self._owned = owned
         self._is_complete = is_complete
         self._interval = interval
@@ -134,6 +142,7 @@ class Publisher(worker.Worker):
             client, sleep=self._sleep, on_deleted=on_deleted
         )
         self._pools = pools_mod.PoolWriter(client, sleep=self._sleep)
+        self._nodes = bare_metal.BareMetalWriter(client, sleep=self._sleep)
         self._sweeper = pool_sweep.PoolSweeper(
             client, sleep=self._sleep, on_deleted=on_deleted
         )
@@ -188,6 +197,7 @@ class Publisher(worker.Worker):
                 published = self.publish_once(
                     self._node, last.providers, may_delete=last.is_complete
                 )
+            published = published.add(self._publish_nodes(last))
             published = published.add(self._publish_pools(last, published))
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
@@ -204,6 +214,18 @@ class Publisher(worker.Worker):
             self._note(published)
             if not published.errors and not published.held:
                 self._last = last
+
+    def _publish_nodes(self, wanted: _Wanted) -> tree.Published:
+        """Publish what bare-metal nodes have, and empty what they had.
+
+        :raises PlacementError: placement could not be read, or went away
+        """
+        own = {one.rp_uuid for one in wanted.providers}
+        return self._nodes.publish(
+            wanted.nodes,
+            published={*self._list_published()} - own,
+            may_delete=wanted.is_complete,
+        )
 
     def _publish_pools(
         self, wanted: _Wanted, published: tree.Published
@@ -245,6 +267,7 @@ class Publisher(worker.Worker):
             is_complete=self._is_complete(),
             providers=tuple(self._wanted()),
             pools=tuple(self._list_pools()),
+            nodes=self._list_nodes(),
         )
 
     def _sleep(self, seconds: float) -> None:

@@ -43,7 +43,7 @@ class Published:
     :ivar held: what could not be deleted, see :class:`changes.Held`
     :ivar errors: one for each provider that could not be written; the
         others were
-    :ivar problems: of shared pools, see :mod:`.pools`
+    :ivar problems: of shared pools and of bare-metal nodes
     :ivar left: aggregates of providers that were deleted
     """
 

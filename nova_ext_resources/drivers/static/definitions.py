@@ -13,14 +13,18 @@
           total: 20
           reserved: 2
 
+With ``nodes: [<uuid>, ...]``, bare-metal nodes of ironic have it, each by
+itself, and this host does not.
+
 An error of the file as a whole is raised. An error of one entry is returned
 as a :class:`BadDefinition`, and the other entries are used.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 import dataclasses
 import re
 from typing import Any, TypeAlias
+import uuid
 
 import jsonschema
 import os_traits
@@ -32,6 +36,9 @@ from nova_ext_resources.objects import resource
 
 #: Key of the provider of entries that name none.
 DEFAULT_KEY = 'STATIC'
+
+#: Uuid of a bare-metal node, '' for this host; key of the provider; name.
+Place: TypeAlias = tuple[str, str, str]
 
 #: Standard classes that Nova and Neutron do not write themselves.
 STANDARD_CLASSES = frozenset({'FPGA', 'PGPU'})
@@ -72,6 +79,7 @@ SCHEMA = _make_schema(
         **_STRING,
         'pattern': r'\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z',
     },
+    nodes={'type': 'array', 'items': _STRING, 'minItems': 1},
 )
 
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -83,6 +91,8 @@ class StaticResource:
 
     :ivar origin: file and number of the entry, for messages
     :ivar rp_key: key of the provider, see ``HostProvider``
+    :ivar nodes: uuids of the bare-metal nodes that have it; without any, this
+        host does
     """
 
     origin: str
@@ -90,14 +100,15 @@ class StaticResource:
     definition: resource.ResourceDefinition
     inventory: inventory_obj.Inventory
     traits: frozenset[str]
+    nodes: tuple[str, ...] = ()
 
     @property
-    def place(self) -> tuple[str, str]:
-        return self.rp_key, self.definition.name
+    def places(self) -> tuple[Place, ...]:
+        return _list_places(self.nodes, self.rp_key, self.definition.name)
 
-    def refuse(self, reason: str) -> 'BadDefinition':
+    def refuse(self, places: Iterable[Place], reason: str) -> 'BadDefinition':
         return BadDefinition(
-            origin=self.origin, place=self.place, reason=reason
+            origin=self.origin, places=tuple(places), reason=reason
         )
 
 
@@ -106,29 +117,32 @@ class BadDefinition:
     """Why one entry is not used.
 
     :ivar origin: file and number of the entry
-    :ivar place: provider key and name, '' if it has none
+    :ivar places: where it would be used; '' where that cannot be read
     :ivar reason: a line for each
     :ivar type: its tracker, as far as that can be read
     """
 
     origin: str
-    place: tuple[str, str]
+    places: tuple[Place, ...]
     reason: str
     type: str = 'count'
 
+    @property
+    def name(self) -> str:
+        return self.places[0][-1]
+
     def list_lines(self) -> list[str]:
         """Return each reason, with where it was found."""
-        name = self.place[1] or 'without a name'
-        where = f'{self.origin} ({name})'
+        where = f'{self.origin} ({self.name or "without a name"})'
         return [f'{where}: {one}' for one in self.reason.splitlines()]
 
     def make_closed(self, held: int) -> StaticResource | None:
-        """Make the resource as servers hold it, of which nothing is left.
+        """Make the resource as servers of this host hold all of it.
 
         :param held: how much they hold, 1 or more
         :return: None if it has no provider or name that could be meant
         """
-        rp_key, name = self.place
+        _node, rp_key, name = self.places[0]
         if not rp_key or not resource.is_resource_class(name):
             return None
         return StaticResource(
@@ -175,7 +189,7 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
     good: list[StaticResource] = []
     bad: list[BadDefinition] = []
     for number, data in enumerate(_load(text), start=1):
-        origin, place = f'{path}, entry {number}', _find_place(data)
+        origin = f'{path}, entry {number}'
         try:
             good.append(_make_resource(data, origin, types))
         except (ValueError, exception.InvalidResource) as err:
@@ -183,7 +197,7 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
             bad.append(
                 BadDefinition(
                     origin=origin,
-                    place=place,
+                    places=_find_places(data),
                     reason=reason,
                     type=_find_type(data, types),
                 )
@@ -210,14 +224,36 @@ def _load(text: str) -> list[Any]:
     return found
 
 
-def _find_place(data: Any) -> tuple[str, str]:
+def _find_places(data: Any) -> tuple[Place, ...]:
     if not isinstance(data, dict):
-        return '', ''
+        return (('', '', ''),)
     key, name = data.get('provider', DEFAULT_KEY), data.get('name')
-    return (
+    return _list_places(
+        _find_nodes(data.get('nodes')),
         key if isinstance(key, str) else '',
         name if isinstance(name, str) else '',
     )
+
+
+def _find_nodes(nodes: Any) -> tuple[str, ...]:
+    """Return the uuids of a list, and what is none as it is."""
+    if not isinstance(nodes, list):
+        return ()
+    return tuple(dict.fromkeys(_find_uuid(one) or str(one) for one in nodes))
+
+
+def _find_uuid(text: Any) -> str:
+    """Return a uuid as placement writes it; '' if it is none."""
+    try:
+        return str(uuid.UUID(str(text)))
+    except ValueError:
+        return ''
+
+
+def _list_places(
+    nodes: Iterable[str], rp_key: str, name: str
+) -> tuple[Place, ...]:
+    return tuple((one, rp_key, name) for one in nodes or [''])
 
 
 def _find_type(data: Any, types: Container[str]) -> str:
@@ -241,6 +277,7 @@ def _make_resource(
         ),
         inventory=inventory_obj.Inventory(**data['inventory']),
         traits=frozenset(data.get('traits', ())),
+        nodes=_find_nodes(data.get('nodes')),
     )
 
 
@@ -262,6 +299,17 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
             f'type {kind} is not installed, or needs facts about the host; '
             'use count, or the inventory provider that discovers this resource'
         )
+    elif 'nodes' in data and kind != 'count':
+        yield (
+            f'type {kind} is not for bare-metal nodes, of which placement '
+            'alone counts the resources; use count'
+        )
+    for node in data.get('nodes', ()):
+        if not _find_uuid(node):
+            yield (
+                f'{node} is no uuid of a bare-metal node; "openstack '
+                'baremetal node list" has it'
+            )
     for trait in data.get('traits', ()):
         is_custom = _CUSTOM_TRAIT.fullmatch(trait)
         if not is_custom and trait not in os_traits.get_traits():

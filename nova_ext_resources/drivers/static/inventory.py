@@ -3,7 +3,7 @@
 """Resources that cannot be discovered, so an operator defines them."""
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 import pathlib
 import re
 from typing import ClassVar, TypeAlias
@@ -26,8 +26,9 @@ _NAME = re.compile(r'[^.].*\.ya?ml')
 #: Changes when a file does: path, inode, size, time of change.
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
-#: By provider key and name.
-Resources: TypeAlias = dict[tuple[str, str], definitions_mod.StaticResource]
+Resources: TypeAlias = dict[
+    definitions_mod.Place, definitions_mod.StaticResource
+]
 
 
 class StaticInventory(base.InventoryProvider):
@@ -71,8 +72,10 @@ Possible values:
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
         self._resources: Resources = {}
-        #: Of which there is no good definition, by provider key and name.
-        self._lost: dict[tuple[str, str], definitions_mod.BadDefinition] = {}
+        #: Of which there is no good definition.
+        self._lost: dict[
+            definitions_mod.Place, definitions_mod.BadDefinition
+        ] = {}
         self._left_out: frozenset[str] = frozenset()
         try:
             self._read()
@@ -88,8 +91,12 @@ Possible values:
         return self._left_out
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        lost = [one.make_closed(1) for one in self._lost.values()]
-        found = [*filter(None, lost), *self._resources.values()]
+        lost = [
+            bad.make_closed(1)
+            for (node, *_), bad in self._lost.items()
+            if not node
+        ]
+        found = [*filter(None, lost), *self._list_by_node()['']]
         return tuple(
             {d.name: d for d in (r.definition for r in found)}.values()
         )
@@ -101,20 +108,34 @@ Possible values:
             raise exception.DiscoveryFailed(
                 plugin='static', reason=str(err)
             ) from err
-        by_key: dict[str, list[definitions_mod.StaticResource]] = {}
         closed = self._list_closed()
-        for one in (*self._resources.values(), *closed):
-            by_key.setdefault(one.rp_key, []).append(one)
-        return tuple(
-            provider.HostProvider(
-                key=key,
-                inventories={e.definition.name: e.inventory for e in some},
-                trackers={e.definition.name: e.definition.type for e in some},
-                traits=frozenset().union(*(e.traits for e in some)),
-                is_unread=any(one.rp_key == key for one in closed),
-            )
-            for key, some in by_key.items()
+        return _make_providers(
+            [*self._list_by_node()[''], *closed],
+            {one.rp_key for one in closed},
         )
+
+    @property
+    def nodes(self) -> tuple[provider.BareMetalNode, ...]:
+        unread: dict[str, set[str]] = {}
+        for node, key, _name in self._lost:
+            unread.setdefault(node, set()).add(key)
+        return tuple(
+            provider.BareMetalNode(
+                uuid=uuid,
+                providers=_make_providers(some, unread.get(uuid, ())),
+            )
+            for uuid, some in self._list_by_node().items()
+            if uuid
+        )
+
+    def _list_by_node(
+        self,
+    ) -> dict[str, list[definitions_mod.StaticResource]]:
+        """Return what each bare-metal node has, and '', this host."""
+        found: dict[str, list[definitions_mod.StaticResource]] = {'': []}
+        for (node, *_), one in self._resources.items():
+            found.setdefault(node, []).append(one)
+        return found
 
     def _list_closed(self) -> list[definitions_mod.StaticResource]:
         """Return what servers hold of resources without a good definition."""
@@ -123,9 +144,9 @@ Possible values:
             for one in entry.assignments:
                 held[one.rp_key, one.resource_class] += one.amount
         closed = [
-            bad.make_closed(held[place])
-            for place, bad in self._lost.items()
-            if held[place]
+            bad.make_closed(held[key, name])
+            for (node, key, name), bad in self._lost.items()
+            if not node and held[key, name]
         ]
         return [one for one in closed if one]
 
@@ -158,43 +179,84 @@ Possible values:
                 raise ValueError(f'{path}, {err}; correct the file') from err
             bad.extend(wrong)
             for one in found:
-                first = resources.setdefault(one.place, one)
-                if first is not one:
-                    reason = (
-                        f'provider {one.rp_key} has it from {first.origin}; '
-                        'remove one, or give each a provider of its own'
-                    )
-                    bad.append(one.refuse(reason))
+                bad.extend(_add(resources, one))
         return resources, bad
 
     def _use(
         self, resources: Resources, bad: list[definitions_mod.BadDefinition]
     ) -> None:
         """Take over the resources, and log each error."""
-        lost: dict[tuple[str, str], definitions_mod.BadDefinition] = {}
+        lost: dict[definitions_mod.Place, definitions_mod.BadDefinition] = {}
         for error in bad:
-            if error.place in resources:
-                effect = 'the first one is used'
-            elif error.place in self._resources:
-                resources[error.place] = self._resources[error.place]
-                effect = (
-                    'the last good one is used until nova-compute is '
-                    'restarted; correct it'
-                )
-            else:
-                lost[error.place] = error
-                effect = (
-                    'nothing of it is offered, and nothing is deleted from '
-                    'placement until it is corrected'
-                )
-            for line in error.list_lines():
-                LOG.error(
-                    'Host %(host)s: bad resource definition; %(effect)s: '
-                    '%(line)s',
-                    {'host': self.host, 'effect': effect, 'line': line},
-                )
+            effects = set()
+            for place in error.places:
+                if place in resources:
+                    effects.add('the first one is used')
+                elif place in self._resources:
+                    resources[place] = self._resources[place]
+                    effects.add(
+                        'the last good one is used until nova-compute is '
+                        'restarted; correct it'
+                    )
+                else:
+                    lost[place] = error
+                    effects.add(
+                        'nothing of it is offered, and nothing is deleted '
+                        'from placement until it is corrected'
+                    )
+            self._report(error, ', or '.join(sorted(effects)))
         self._resources, self._lost = resources, lost
-        self._left_out = frozenset(one.place[1] or one.origin for one in bad)
+        self._left_out = frozenset(one.name or one.origin for one in bad)
+
+    def _report(
+        self, error: definitions_mod.BadDefinition, effect: str
+    ) -> None:
+        for line in error.list_lines():
+            LOG.error(
+                'Host %(host)s: bad resource definition; %(effect)s: %(line)s',
+                {'host': self.host, 'effect': effect, 'line': line},
+            )
+
+
+def _make_providers(
+    resources: Iterable[definitions_mod.StaticResource],
+    unread: Container[str],
+) -> tuple[provider.HostProvider, ...]:
+    """Make the providers of this host, or of one bare-metal node.
+
+    :param unread: keys of those of which not all is known
+    """
+    by_key: dict[str, list[definitions_mod.StaticResource]] = {}
+    for one in resources:
+        by_key.setdefault(one.rp_key, []).append(one)
+    return tuple(
+        provider.HostProvider(
+            key=key,
+            inventories={e.definition.name: e.inventory for e in some},
+            trackers={e.definition.name: e.definition.type for e in some},
+            traits=frozenset().union(*(e.traits for e in some)),
+            is_unread=key in unread,
+        )
+        for key, some in by_key.items()
+    )
+
+
+def _add(
+    resources: Resources, one: definitions_mod.StaticResource
+) -> Iterator[definitions_mod.BadDefinition]:
+    """Add one where no other is; report where another is."""
+    taken: dict[str, list[definitions_mod.Place]] = {}
+    for place in one.places:
+        first = resources.setdefault(place, one)
+        if first is not one:
+            taken.setdefault(first.origin, []).append(place)
+    for origin, places in taken.items():
+        nodes = ', '.join(node for node, *_ in places if node)
+        yield one.refuse(
+            places,
+            f'provider {one.rp_key}{nodes and f" of {nodes}"} has it from '
+            f'{origin}; remove one, or give each a provider of its own',
+        )
 
 
 def _sign(path: str) -> Signature:

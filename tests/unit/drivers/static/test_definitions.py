@@ -6,6 +6,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.drivers.static import definitions
 from tests import base
@@ -62,7 +63,7 @@ class TestParse(base.TestCase):
         )
         [entry] = entries
         self.assertEqual('seats', entry.definition.units)
-        self.assertEqual(('STATIC', builders.SEATS), entry.place)
+        self.assertEqual((('', 'STATIC', builders.SEATS),), entry.places)
 
     def test_every_field_is_read(self) -> None:
         fields = {
@@ -86,6 +87,22 @@ class TestParse(base.TestCase):
         self.assertEqual(fields, entry.inventory.to_dict())
         self.assertEqual('POOL_1', entry.rp_key)
         self.assertEqual({'CUSTOM_FAST', 'HW_CPU_X86_AVX2'}, entry.traits)
+
+    def test_bare_metal_nodes_have_it_each(self) -> None:
+        upper = uuids.other.upper()
+
+        [entry], _problems = parse(
+            make_entry(nodes=[uuids.node, upper, uuids.node])
+        )
+
+        self.assertEqual((uuids.node, uuids.other), entry.nodes)
+        self.assertEqual(
+            tuple(
+                (node, 'STATIC', builders.SEATS)
+                for node in (uuids.node, uuids.other)
+            ),
+            entry.places,
+        )
 
     def test_a_standard_class_that_nobody_else_reports_is_taken(self) -> None:
         [entry], _problems = parse(make_entry(name='FPGA'))
@@ -196,6 +213,24 @@ class TestProblems(base.TestCase):
     def test_a_provider_that_is_no_name_is_refused(self) -> None:
         for key in ('', 'a b', '../x', 'A\n', '_A', 'A' * 65, 7):
             self.assert_bad('provider', make_entry(provider=key))
+
+    def test_nodes_that_are_none_are_refused(self) -> None:
+        for nodes in ('node-1', [], [7], None):
+            entry = {**make_entry(), 'nodes': nodes}
+            self.assert_bad('nodes', entry)
+        self.assert_bad(
+            'node-1 is no uuid of a bare-metal node',
+            make_entry(nodes=[uuids.node, 'node-1']),
+        )
+
+    def test_of_nodes_amounts_alone_are_counted(self) -> None:
+        entry = make_entry(nodes=[uuids.node], type='bandwidth')
+
+        _entries, [problem] = definitions.parse(
+            repr({'resources': [entry]}), 'd.yaml', {'count', 'bandwidth'}
+        )
+
+        self.assertIn('use count', problem.reason)
 
     def test_all_that_is_wrong_with_an_entry_is_told(self) -> None:
         _entries, [problem] = parse(

@@ -5,6 +5,7 @@
 import os
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.static import inventory
@@ -248,6 +249,71 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
         self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
         self.assertIn('type cache_ways is not installed, or', self.log.output)
+
+    # -- bare-metal nodes -----------------------------------------------
+
+    def find_on_nodes(
+        self, plugin: inventory.StaticInventory
+    ) -> dict[str, dict[str, int]]:
+        """Return resource class -> total, by node."""
+        plugin.discover()
+        return {
+            node.uuid: {
+                name: inventory.total
+                for one in node.providers
+                for name, inventory in one.inventories.items()
+            }
+            for node in plugin.nodes
+        }
+
+    def test_what_nodes_have_is_not_of_this_host(self) -> None:
+        seats = f'{SEATS}    nodes: [{uuids.a}, {uuids.b}]\n'
+
+        plugin = self.make_plugin(seats, SLOT)
+
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, self.list_found(plugin))
+        self.assertEqual(1, len(plugin.definitions()))
+        self.assertEqual(
+            {node: {'CUSTOM_LICENCE_SEAT': 10} for node in (uuids.a, uuids.b)},
+            self.find_on_nodes(plugin),
+        )
+
+    def test_two_entries_for_one_node(self) -> None:
+        seats = f'{SEATS}    nodes: [{uuids.a}]\n'
+        other = seats.replace('10', '99').replace(
+            'nodes: [', f'nodes: [{uuids.b}, '
+        )
+        slot = f'{SLOT}    nodes: [{uuids.a}]\n'
+
+        plugin = self.make_plugin(seats, other, slot)
+
+        self.assertEqual(
+            {
+                uuids.a: {'CUSTOM_LICENCE_SEAT': 10, 'CUSTOM_MASTER_SLOT': 1},
+                uuids.b: {'CUSTOM_LICENCE_SEAT': 99},
+            },
+            self.find_on_nodes(plugin),
+        )
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, plugin.left_out)
+        self.assertIn('the first one is used', self.log.output)
+        self.assertIn(f'STATIC of {uuids.a} has it from', self.log.output)
+
+    def test_an_entry_for_nodes_that_breaks_later(self) -> None:
+        slot = f'{SLOT}    nodes: [{uuids.a}]\n'
+        bad = f'{BAD}    nodes: [{uuids.a}, {uuids.b}]\n'
+        seats = f'{SEATS}    nodes: [{uuids.b}]\n'
+        plugin = self.make_plugin(slot, seats)
+        before = self.find_on_nodes(plugin)
+        self.write(bad, seats)
+
+        self.assertEqual(before, self.find_on_nodes(plugin))
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, plugin.left_out)
+        unread = {
+            node.uuid: [one.is_unread for one in node.providers]
+            for node in plugin.nodes
+        }
+        self.assertEqual({uuids.a: [False], uuids.b: [True]}, unread)
+        self.assertEqual((), plugin.definitions())
 
     # -- bad files at the start -----------------------------------------
 

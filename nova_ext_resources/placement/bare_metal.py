@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Publishes below the compute nodes of bare-metal nodes of ironic.
+
+Nova makes one compute node for each, with the same uuid and the uuid as its
+name, and writes its class, its ``reserved`` and its traits. A node that moves
+to another nova-compute keeps all that.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+import dataclasses
+import time
+from typing import TypeAlias
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import tree
+
+#: By uuid of the node: the providers that are to be below it.
+Trees: TypeAlias = Mapping[str, tuple[provider_obj.Provider, ...]]
+
+_Fitting: TypeAlias = tuple[
+    tuple[provider_obj.Provider, ...], tuple[alarm.Problem, ...]
+]
+
+
+class BareMetalWriter:
+    """Publishes what nodes have; used by one thread at a time.
+
+    A round without changes is two requests for each node.
+
+    :param sleep: waits between attempts; may be cut short
+    """
+
+    def __init__(
+        self,
+        client: placement_client.Client,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._sleep = sleep
+        self._call = retry.make_strategy(sleep)
+        self._writers: dict[str, tree.TreeWriter] = {}
+        self._roots: dict[str, provider_obj.Provider] = {}
+        #: Published once, not wanted, and emptied or gone.
+        self._settled: set[str] = set()
+
+    def publish(
+        self,
+        trees: Trees,
+        *,
+        published: Collection[str],
+        may_delete: bool = True,
+    ) -> tree.Published:
+        """Have placement show what nodes have.
+
+        Nothing is deleted: a nova-compute fails while it remembers a provider
+        that is gone. What is no longer wanted is emptied, also below nodes
+        that are no longer among the trees.
+
+        :param published: uuids of all providers that this program has ever
+            published below such nodes; no others are emptied
+        :param may_delete: see :func:`.sync.plan`
+        :raises PlacementError: placement could not be read, or went away
+        """
+        roots = {uuid: self._call(self._read_root, uuid) for uuid in trees}
+        self._roots = {uuid: root for uuid, root in roots.items() if root}
+        done = tree.Published()
+        for uuid, wanted in trees.items():
+            fitting, problems = fit(uuid, wanted, self._roots)
+            done = done.add(tree.Published(problems=problems))
+            if uuid in self._roots:
+                done = done.add(
+                    self._write(uuid, fitting, published, may_delete)
+                )
+        if may_delete:
+            done = done.add(self._empty(trees, published))
+        return done
+
+    def _read_root(self, uuid: str) -> provider_obj.Provider | None:
+        """Return Nova's own provider of a node; None: Nova has no such node.
+
+        Also as long as Nova has not written its resource class.
+        """
+        for listed in self._client.list_providers(name=uuid):
+            if listed.rp_uuid != uuid or listed.parent_uuid is not None:
+                continue
+            known = self._roots.get(uuid)
+            if known is not None and known.generation == listed.generation:
+                return known
+            try:
+                root = self._client.read_provider(listed)
+            except exception.NotFound:
+                return None
+            return root if root.inventories else None
+        return None
+
+    def _write(
+        self,
+        uuid: str,
+        wanted: Iterable[provider_obj.Provider],
+        published: Collection[str],
+        may_delete: bool = True,
+    ) -> tree.Published:
+        """Publish below one node; what fails there leaves the others alone.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        writer = self._writers.setdefault(
+            uuid, tree.TreeWriter(self._client, sleep=self._sleep)
+        )
+        node = provider_obj.Node(uuid=uuid, hypervisor_hostname=uuid)
+        try:
+            return writer.publish(
+                node, wanted, may_delete=may_delete, owned=published
+            )
+        except exception.PlacementUnavailable:
+            raise
+        except exception.NotFound:
+            # Nova has just deleted it, with all that is below it.
+            return tree.Published(problems=(_explain_missing(uuid),))
+        except exception.PlacementError as err:
+            return tree.Published(errors=(err,))
+
+    def _empty(
+        self, trees: Trees, published: Collection[str]
+    ) -> tree.Published:
+        """Empty what is below nodes of which nothing is wanted any more.
+
+        What servers hold stays, closed to others, and is tried again.
+
+        :raises PlacementError: placement could not be read, or went away
+        """
+        wanted = {one.rp_uuid for some in trees.values() for one in some}
+        self._settled -= wanted
+        left: dict[str, set[str]] = {}
+        for rp_uuid in sorted({*published} - wanted - self._settled):
+            root = self._call(self._find_root, rp_uuid)
+            if root is None or root in trees:
+                self._settled.add(rp_uuid)
+            else:
+                left.setdefault(root, set()).add(rp_uuid)
+        self._writers = {
+            uuid: one
+            for uuid, one in self._writers.items()
+            if uuid in trees or uuid in left
+        }
+        done = tree.Published()
+        for root, rp_uuids in left.items():
+            emptied = self._write(root, (), published)
+            if not emptied.errors and not emptied.held:
+                self._settled |= rp_uuids
+            done = done.add(dataclasses.replace(emptied, problems=()))
+        return done
+
+    def _find_root(self, rp_uuid: str) -> str | None:
+        """Return the bare-metal node above a provider; None: there is none."""
+        for one in self._client.list_providers(in_tree=rp_uuid):
+            if one.parent_uuid is None and one.name == one.rp_uuid:
+                return one.rp_uuid
+        return None
+
+
+def fit(
+    uuid: str,
+    wanted: tuple[provider_obj.Provider, ...],
+    roots: Mapping[str, provider_obj.Provider],
+) -> _Fitting:
+    """Return what can be published below a node, and what is wrong. Pure.
+
+    A class that a node itself has would let flavors have another node than
+    they ask for, or one that is in use. Servers that require a trait that
+    ironic does not have for the node would fail when it is deployed.
+
+    :param roots: Nova's own providers of all nodes that there are
+    """
+    if uuid not in roots:
+        return (), (_explain_missing(uuid),)
+    taken = frozenset(
+        name for root in roots.values() for name in root.inventories
+    )
+    traits = roots[uuid].traits | {provider_obj.OWNER_TRAIT}
+    fitting = tuple(
+        dataclasses.replace(
+            one,
+            inventories={
+                name: inventory
+                for name, inventory in one.inventories.items()
+                if name not in taken
+            },
+            traits=one.traits & traits,
+        )
+        for one in wanted
+    )
+    clashing = {name for one in wanted for name in one.inventories} & taken
+    missing = {name for one in wanted for name in one.traits} - traits
+    lines = (
+        *(_explain_class(name) for name in sorted(clashing)),
+        *(_explain_trait(name, uuid) for name in sorted(missing)),
+    )
+    return fitting, _report(uuid, lines)
+
+
+def _report(uuid: str, lines: tuple[str, ...]) -> tuple[alarm.Problem, ...]:
+    if not lines:
+        return ()
+    text = f'bare-metal node {uuid}: {"; ".join(lines)}'
+    return (
+        alarm.Problem(alarm=alarm.NODE_NOT_PUBLISHED, subject=uuid, text=text),
+    )
+
+
+def _explain_missing(uuid: str) -> alarm.Problem:
+    (problem,) = _report(
+        uuid,
+        (
+            'Nova has no such node in placement, and nothing of it is '
+            'published. If "openstack baremetal node list" has it, '
+            'nova-compute reports it soon, or has an error with it in its '
+            'log; otherwise correct the definitions that name it',
+        ),
+    )
+    return problem
+
+
+def _explain_class(name: str) -> str:
+    return (
+        f'{name} is the resource class of a node itself, and is left out; '
+        'define it with another name'
+    )
+
+
+def _explain_trait(name: str, uuid: str) -> str:
+    return (
+        f'it does not have trait {name} in ironic, which would refuse to '
+        'deploy servers that require it, so that it is left out; run '
+        f'"openstack baremetal node add trait {uuid} {name}"'
+    )

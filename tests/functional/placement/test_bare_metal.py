@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nodes of ironic in real placement, which does not always answer."""
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import bare_metal
+from nova_ext_resources.placement import tree
+from tests.functional import base
+
+GOLD = 'CUSTOM_BAREMETAL_GOLD'
+GPUS = 'CUSTOM_GPU'
+
+
+def make_tree(node: str, total: int = 4) -> tuple[provider.Provider, ...]:
+    found = provider.HostProvider(
+        key='STATIC', inventories={GPUS: inventory.Inventory(total=total)}
+    )
+    return provider.BareMetalNode(
+        uuid=node, providers=(found,)
+    ).make_providers()
+
+
+class BareMetalWriterTest(base.PlacementTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.nodes = (uuids.first, uuids.second)
+        self.client.ensure_resource_class(GOLD)
+        for node in self.nodes:
+            self.make_root(node, node)
+            self.client.set_inventories(
+                node, {GOLD: inventory.Inventory(total=1)}, 0
+            )
+        self.writer = bare_metal.BareMetalWriter(
+            self.client, sleep=lambda _: None
+        )
+
+    def publish(
+        self, *nodes: str, may_delete: bool = True, total: int = 4
+    ) -> tree.Published:
+        known = {one.rp_uuid for node in self.nodes for one in make_tree(node)}
+        return self.writer.publish(
+            {node: make_tree(node, total) for node in nodes},
+            published=known,
+            may_delete=may_delete,
+        )
+
+    def find(self, node: str) -> int:
+        """Return the GPUs below a node; 0: none."""
+        (one,) = make_tree(node)
+        found = self.client.list_inventories(one.rp_uuid)
+        return found[GPUS].total if found else 0
+
+    def test_nothing_changed(self) -> None:
+        first = self.publish(*self.nodes)
+        self.publish(*self.nodes)
+        self.forget_requests()
+
+        again = self.publish(*self.nodes)
+
+        self.assertEqual((2, 0), (first.written, again.written))
+        self.assertEqual(
+            ['GET /resource_providers'] * 4,
+            [one.replace('/placement', '') for one in self.app.requests],
+        )
+
+    def test_an_error_with_one_node_leaves_the_others_alone(self) -> None:
+        # An operator's provider has the name.
+        self.make_root(uuids.operator, f'{uuids.first}_STATIC')
+
+        done = self.publish(*self.nodes)
+
+        (error,) = done.errors
+        self.assertIsInstance(error, exception.DuplicateName)
+        self.assertEqual(4, self.find(uuids.second))
+
+    def test_placement_goes_away(self) -> None:
+        self.publish(*self.nodes)
+        self.app.fail('GET', '/resource_providers', 99)
+
+        self.assertRaises(
+            exception.PlacementUnavailable, self.publish, uuids.first
+        )
+
+        self.assertEqual(4, self.find(uuids.second))
+        self.app._outages.clear()
+        self.publish(uuids.first, total=2)
+        self.assertEqual([2, 0], [self.find(node) for node in self.nodes])
+
+    def test_a_node_that_is_not_wanted_is_emptied_once(self) -> None:
+        self.publish(*self.nodes)
+        self.publish(uuids.first)
+        self.publish(uuids.first)
+        self.forget_requests()
+
+        self.publish(uuids.first)
+
+        self.assertEqual([4, 0], [self.find(node) for node in self.nodes])
+        self.assertEqual(2 + 2, len(self.app.requests))
+
+    def test_while_something_is_not_known_nothing_is_emptied(self) -> None:
+        self.publish(*self.nodes)
+
+        self.publish(uuids.first, may_delete=False)
+
+        self.assertEqual([4, 4], [self.find(node) for node in self.nodes])
+
+    def test_nova_deletes_a_node_in_between(self) -> None:
+        self.publish(*self.nodes)
+        (one,) = make_tree(uuids.first)
+
+        def delete() -> None:
+            self.client.delete_provider(one.rp_uuid)
+            self.client.delete_provider(uuids.first)
+
+        self.app.before_next('PUT', f'{one.rp_uuid}/inventories', delete)
+        done = self.publish(*self.nodes, total=8)
+
+        (error,) = done.errors
+        self.assertIn(uuids.first, str(error))
+        self.assertEqual(8, self.find(uuids.second))
+        (problem,) = self.publish(*self.nodes, total=8).problems
+        self.assertEqual(uuids.first, problem.subject)
