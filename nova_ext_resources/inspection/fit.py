@@ -291,10 +291,7 @@ def _list_short(
             inventory = amount.inventory
             error = inventory.find_unit_error(wanted) if inventory else None
             if not error and wanted > amount.capacity:
-                error = (
-                    f'this provider has {amount.capacity} in total, so that '
-                    'no server that leaves it would help'
-                )
+                error = _explain_capacity(amount.capacity)
             if error or wanted > amount.free:
                 short.append(
                     _make_shortfall(
@@ -310,6 +307,18 @@ def _list_short(
                     )
                 )
     return short
+
+
+def _explain_capacity(capacity: int) -> str:
+    if not capacity:
+        return (
+            'all of it is reserved, as Nova does with the class of a '
+            'bare-metal node that is in use, is cleaned, or is in maintenance'
+        )
+    return (
+        f'this provider has {capacity} in total, so that no server that '
+        'leaves it would help'
+    )
 
 
 def _of_host(demand: demand_mod.Demand, reason: str) -> exception.Shortfall:

@@ -8,6 +8,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import bare_metal
+from nova_ext_resources.placement import publisher
 from nova_ext_resources.placement import tree
 from tests.functional import base
 
@@ -108,6 +109,15 @@ class BareMetalWriterTest(base.PlacementTestCase):
 
         self.assertEqual([4, 4], [self.find(node) for node in self.nodes])
 
+    def test_nova_has_not_written_the_class_of_a_node_yet(self) -> None:
+        self.make_root(uuids.late, uuids.late)
+
+        done = self.publish(uuids.late, *self.nodes)
+
+        (problem,) = done.problems
+        self.assertEqual(uuids.late, problem.subject)
+        self.assertEqual(2, done.written)
+
     def test_nova_deletes_a_node_in_between(self) -> None:
         self.publish(*self.nodes)
         (one,) = make_tree(uuids.first)
@@ -124,3 +134,39 @@ class BareMetalWriterTest(base.PlacementTestCase):
         self.assertEqual(8, self.find(uuids.second))
         (problem,) = self.publish(*self.nodes, total=8).problems
         self.assertEqual(uuids.first, problem.subject)
+
+
+class PublisherTest(base.PlacementTestCase):
+    """A host with providers of its own, which publishes a node as well."""
+
+    def test_what_the_host_has_stays_when_a_node_goes(self) -> None:
+        self.client.ensure_resource_class(GOLD)
+        for uuid, name in ((uuids.host, 'host1'), (uuids.first,) * 2):
+            self.make_root(uuid, name)
+            self.client.set_inventories(
+                uuid, {GOLD: inventory.Inventory(total=1)}, 0
+            )
+        host = provider.Node(uuid=uuids.host, hypervisor_hostname='host1')
+        own = provider.HostProvider(
+            key='STATIC', inventories={GPUS: inventory.Inventory(total=3)}
+        )
+        wanted = own.make_wanted(host, own.inventories)
+        (of_node,) = make_tree(uuids.first)
+        nodes = {uuids.first: (of_node,)}
+        made = publisher.Publisher(
+            self.client,
+            host,
+            wanted=lambda: (wanted,),
+            nodes=lambda: dict(nodes),
+            published=lambda: {wanted.rp_uuid, of_node.rp_uuid},
+        )
+
+        for left in (1, 0):
+            made.run_round()
+            self.assertEqual('', made.status.failure)
+            found = [
+                len(self.client.list_inventories(one.rp_uuid))
+                for one in (wanted, of_node)
+            ]
+            self.assertEqual([1, left], found)
+            nodes.clear()

@@ -8,15 +8,10 @@ import json
 import pathlib
 from typing import Any
 
-import fixtures
-from keystoneauth1 import adapter
-from keystoneauth1 import noauth
-from keystoneauth1 import session
-from keystoneauth1 import token_endpoint
-
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
+from tests.functional.virt import commands
 from tests.functional.virt import pools
 from tests.unit.cmd.osc import shells
 
@@ -26,10 +21,8 @@ RACK2 = dataclasses.replace(pools.POOL, name='rack2')
 #: Units of either pool.
 TOTAL = 100
 
-_COMMAND = 'nova_ext_resources.cmd.osc.cloud.CloudCommand.make_adapter'
 
-
-class AuditTestCase(pools.PoolTestCase):
+class AuditTestCase(commands.Commands, pools.PoolTestCase):
     """host1 and host2 reach rack1, and host3 reaches rack2."""
 
     def setUp(self) -> None:
@@ -37,18 +30,8 @@ class AuditTestCase(pools.PoolTestCase):
         self.flags(cores=-1, instances=-1, ram=-1, group='quota')
         self.set_pool(total=TOTAL)
         self.publish_when_read()
-        self.client = placement_client.Client(self._make_placement())
-        adapters = {
-            'placement': self._make_placement(),
-            'compute': self._make_nova(),
-        }
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                _COMMAND, lambda _command, service: adapters[service]
-            )
-        )
-        for name, value in (('AUTH_TYPE', 'none'), ('ENDPOINT', 'http://no')):
-            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+        self.client = placement_client.Client(self.make_placement())
+        self.install()
 
     def migrate_live(self, server: Any, host: str | None = None) -> Any:
         return self._settle(super().migrate_live(server, host))
@@ -72,28 +55,6 @@ class AuditTestCase(pools.PoolTestCase):
             text = pools.POOLS.format(path=self.path)
             path.write_text(text.replace('name: rack1', 'name: rack2'))
         return path
-
-    def _make_placement(self) -> adapter.Adapter:
-        endpoint = self.placement.fixture.endpoint
-        auth = token_endpoint.Token(endpoint, 'admin')
-        return adapter.Adapter(
-            session.Session(auth=auth, timeout=30), service_type='placement'
-        )
-
-    def _make_nova(self) -> adapter.Adapter:
-        return adapter.Adapter(
-            session.Session(
-                auth=noauth.NoAuth(endpoint=self.admin_api.base_url),
-                timeout=30,
-                additional_headers={
-                    'X-Auth-User': 'admin',
-                    'X-User-Id': 'admin',
-                    'X-Auth-Project-Id': self.admin_api.project_id,
-                    'X-Roles': 'admin,member,reader',
-                },
-            ),
-            service_type='compute',
-        )
 
     # -- what a test does --------------------------------------------------
 

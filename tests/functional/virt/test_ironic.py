@@ -12,7 +12,9 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.host import agent as agent_mod
 from nova_ext_resources.objects import alarm
 from tests.functional.virt import base
+from tests.functional.virt import commands
 from tests.functional.virt import ironic
+from tests.unit.cmd.osc import shells
 
 CONF = nova.conf.CONF
 
@@ -474,3 +476,40 @@ class DefinitionsTest(IronicTestCase):
         self.assertEqual({}, self.find(self.small))
         # Nova builds on it, although it remembers what was there.
         self.boot(self.make_node_flavor())
+
+
+class CommandsTest(commands.Commands, IronicTestCase):
+    """Each node is a host of its own for the commands."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.install()
+
+    def run_command(self, *words: str) -> str:
+        status, output, errors = shells.run(['extended', 'resource', *words])
+        self.assertEqual(0, status, errors)
+        return ' '.join(output.split())
+
+    def test_what_they_say_of_nodes(self) -> None:
+        flavor = self.make_node_flavor(3)
+        self.boot(flavor)
+        self.run_all()
+
+        for word in (
+            f'{GOLD} of {self.big}: 1 requested: all '
+            'of it is reserved, as Nova does with the class of a',
+            f'{self.small}: does not fit {GPUS} of STATIC: 3 requested',
+            f'{self.plain}: does not fit {GPUS}: 3 requested: no provider',
+        ):
+            self.assertIn(
+                word, self.run_command('explain', '--flavor', flavor)
+            )
+        self.assertIn(
+            '1 more servers',
+            self.run_command('simulate', '--flavor', self.make_node_flavor(1)),
+        )
+        self.assertIn(
+            f'{GPUS}: 4 total, 0 reserved, 3 used',
+            self.run_command('host', 'show', self.big),
+        )
+        self.assertEqual('[]', self.run_command('audit', '-f', 'json'))

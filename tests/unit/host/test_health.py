@@ -488,6 +488,17 @@ class ObservedOthersTest(HealthTestCase):
         )
         self.assertIn(SERVER, self.health.snapshot().alarms[1].text)
 
+    def test_what_is_wrong_with_pools_and_nodes_is_an_alarm(self) -> None:
+        problem = alarm_mod.Problem(
+            alarm=alarm_mod.POOL_DIFFERS, subject='rack1', text='differs'
+        )
+
+        self.health.observe_publisher(publisher.Status(problems=(problem,)))
+
+        self.assertEqual(
+            [(alarm_mod.POOL_DIFFERS, 'rack1')], self.list_alarms()
+        )
+
     def test_a_ledger_is_seen_with_its_own_times(self) -> None:
         before = START - datetime.timedelta(seconds=9)
 

@@ -121,6 +121,17 @@ class AbsenceTest(base.TestCase):
             'allocated, short by 2',
         )
 
+    def test_all_of_it_is_reserved(self) -> None:
+        amounts = {'VCPU': host_tree.Amount(capacity=0, used=1)}
+
+        fit = examine(
+            make_demand(resources__VCPU='1'),
+            change_root(trees.make_tree(), amounts=amounts),
+        )
+
+        [short] = fit.shortfalls
+        self.assertIn('all of it is reserved', short.reason)
+
     def test_more_than_there_is_in_all(self) -> None:
         """Of a host whose inventories were not read."""
         tree = trees.make_tree()
