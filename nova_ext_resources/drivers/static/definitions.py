@@ -299,21 +299,31 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
             f'type {kind} is not installed, or needs facts about the host; '
             'use count, or the inventory provider that discovers this resource'
         )
-    elif 'nodes' in data and kind != 'count':
-        yield (
-            f'type {kind} is not for bare-metal nodes, of which placement '
-            'alone counts the resources; use count'
-        )
-    for node in data.get('nodes', ()):
-        if not _find_uuid(node):
-            yield (
-                f'{node} is no uuid of a bare-metal node; "openstack '
-                'baremetal node list" has it'
-            )
+    elif 'nodes' in data:
+        yield from _list_node_reasons(data, kind)
     for trait in data.get('traits', ()):
         is_custom = _CUSTOM_TRAIT.fullmatch(trait)
         if not is_custom and trait not in os_traits.get_traits():
             yield (
                 f'{trait} is no trait: a standard one is expected, or CUSTOM_ '
                 'and upper case letters, digits and _'
+            )
+
+
+def _list_node_reasons(data: Any, kind: str) -> Iterator[str]:
+    if kind != 'count':
+        yield (
+            f'type {kind} is not for bare-metal nodes, of which placement '
+            'alone counts the resources; use count'
+        )
+    if data['inventory'].get('allocation_ratio', 1) > 1:
+        yield (
+            'a bare-metal node is of one server, which cannot have more than '
+            'there is; leave out allocation_ratio'
+        )
+    for node in data['nodes']:
+        if not _find_uuid(node):
+            yield (
+                f'{node} is no uuid of a bare-metal node; "openstack '
+                'baremetal node list" has it'
             )

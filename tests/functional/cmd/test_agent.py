@@ -16,6 +16,7 @@ from typing import Any
 from oslo_utils.fixture import uuidsentinel as uuids
 from waitress import server
 
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 from nova_ext_resources.testing import cpu
 from tests.functional import base
@@ -337,3 +338,29 @@ class StorageNodeTest(AgentTestCase):
         self.assert_ends(
             self.start('--without-node'), 78, 'has no compute node'
         )
+
+
+class BareMetalTest(AgentTestCase):
+    """A controller, which publishes a node of ironic."""
+
+    def test_it_publishes_a_node_when_nova_has_it(self) -> None:
+        nodes = f'    nodes: [{uuids.bare}]\n'
+        self.definitions.write_text(_SEATS.format(total=4) + nodes)
+        agent = self.start('--without-node')
+        self.wait_until(
+            lambda: 'Nova has no such node' in self.log.read_text()
+        )
+
+        self.make_root(uuids.bare, uuids.bare)
+        self.client.ensure_resource_class('CUSTOM_BAREMETAL_GOLD')
+        self.client.set_inventories(
+            uuids.bare,
+            {'CUSTOM_BAREMETAL_GOLD': inventory.Inventory(total=1)},
+            0,
+        )
+
+        name = f'{uuids.bare}_STATIC'
+        self.wait_until(lambda: self.find(name) == {'CUSTOM_SEAT': 4})
+        agent.send_signal(signal.SIGTERM)
+        self.assert_ends(agent, 0)
+        self.assertEqual({'CUSTOM_SEAT': 4}, self.find(name))

@@ -16,6 +16,9 @@ GOLD = 'CUSTOM_BAREMETAL_GOLD'
 GPUS = 'CUSTOM_GPU'
 
 
+_LIST = 'GET /resource_providers'
+
+
 def make_tree(node: str, total: int = 4) -> tuple[provider.Provider, ...]:
     found = provider.HostProvider(
         key='STATIC', inventories={GPUS: inventory.Inventory(total=total)}
@@ -64,8 +67,8 @@ class BareMetalWriterTest(base.PlacementTestCase):
 
         self.assertEqual((2, 0), (first.written, again.written))
         self.assertEqual(
-            ['GET /resource_providers'] * 4,
-            [one.replace('/placement', '') for one in self.app.requests],
+            [_LIST] * 4,
+            self.app.requests,
         )
 
     def test_an_error_with_one_node_leaves_the_others_alone(self) -> None:
@@ -162,8 +165,12 @@ class PublisherTest(base.PlacementTestCase):
         )
 
         for left in (1, 0):
+            self.forget_requests()
             made.run_round()
             self.assertEqual('', made.status.failure)
+            # The trees; and Nova's provider of the node, or that of a
+            # provider that is not wanted. None for what the host has.
+            self.assertEqual(3, self.app.requests.count(_LIST))
             found = [
                 len(self.client.list_inventories(one.rp_uuid))
                 for one in (wanted, of_node)

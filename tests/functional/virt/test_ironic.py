@@ -4,7 +4,6 @@
 
 from typing import Any
 
-import nova.conf
 from openstack import exceptions as sdk_exc
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -15,8 +14,6 @@ from tests.functional.virt import base
 from tests.functional.virt import commands
 from tests.functional.virt import ironic
 from tests.unit.cmd.osc import shells
-
-CONF = nova.conf.CONF
 
 GOLD = 'CUSTOM_BAREMETAL_GOLD'
 GPUS = 'CUSTOM_GPU'
@@ -112,6 +109,16 @@ class IronicTestCase(base.NovaTestCase):
             for name, inventory in self._get_provider_inventory(
                 provider['uuid']
             ).items()
+        }
+
+    def read_cloud(self) -> dict[str, Any]:
+        """Return inventories and traits of all providers, by their names."""
+        return {
+            one['name']: (
+                self._get_provider_inventory(one['uuid']),
+                sorted(self._get_provider_traits(one['uuid'])),
+            )
+            for one in self._get_all_providers()
         }
 
     def find_node(self, server: Any) -> str:
@@ -248,16 +255,6 @@ class IronicTest(IronicTestCase):
             {GPUS: 3}, self.read_used(f'{self.big}_STATIC'), server
         )
 
-    def read_cloud(self) -> dict[str, Any]:
-        """Return inventories and traits of all providers, by their names."""
-        return {
-            one['name']: (
-                self._get_provider_inventory(one['uuid']),
-                sorted(self._get_provider_traits(one['uuid'])),
-            )
-            for one in self._get_all_providers()
-        }
-
     def read_used(self, name: str) -> dict[str, int]:
         uuid = self._get_provider_uuid_by_name(name)
         return dict(self._get_provider_usages(uuid))
@@ -290,7 +287,7 @@ class IronicTest(IronicTestCase):
         )
         self.computes.clear()
 
-        CONF.set_override('host', 'ironic2')
+        self.flags(host='ironic2')
         self._start_compute('ironic2')
         self.run_all()
 
@@ -394,6 +391,8 @@ class DefinitionsTest(IronicTestCase):
             f'baremetal node add trait {self.big} {fast}',
             self.list_alarms()[self.big],
         )
+        _inventory, traits = self.read_cloud()[f'{self.big}_STATIC']
+        self.assertNotIn(fast, traits)
         # Placement must know a trait that a flavor requires.
         self.ironic.nodes[self.plain]['traits'].append(fast)
         self.run_all()
@@ -419,6 +418,19 @@ class DefinitionsTest(IronicTestCase):
             self._delete_server(server)
             self.ironic.finish_cleaning(self.big)
             self.run_all()
+
+    def test_a_nova_compute_of_this_package_has_the_file(self) -> None:
+        self.agent.stop()
+        self.write(define(7, self.big))
+        self.flags(compute_driver='ext_resources.FakeDriver')
+
+        service = self.start_host('host1')
+
+        self.assertEqual({GPUS: 7}, self.find(self.big))
+        # Of that host itself it is nothing.
+        self.assertEqual({}, service.driver._ext.host.view.tracked)
+        server = self.boot(self.make_node_flavor(7))
+        self.assertEqual(self.big, self.find_node(server))
 
     def test_two_definitions_of_the_same(self) -> None:
         self.write(define(4, self.big), define(8, self.big, self.small))
@@ -474,7 +486,8 @@ class DefinitionsTest(IronicTestCase):
         self.run_all()
         self.assertEqual({}, self.find(self.big))
         self.assertEqual({}, self.find(self.small))
-        # Nova builds on it, although it remembers what was there.
+        # It is there: Nova may remember it.
+        self.assertIn(f'{self.big}_STATIC', self.read_cloud())
         self.boot(self.make_node_flavor())
 
 

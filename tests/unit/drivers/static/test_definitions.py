@@ -223,6 +223,14 @@ class TestProblems(base.TestCase):
             make_entry(nodes=[uuids.node, 'node-1']),
         )
 
+    def test_a_node_has_no_more_than_there_is(self) -> None:
+        inventory = {'total': 4, 'allocation_ratio': 1.5}
+
+        self.assert_bad(
+            'leave out allocation_ratio',
+            make_entry(nodes=[uuids.node], inventory=inventory),
+        )
+
     def test_of_nodes_amounts_alone_are_counted(self) -> None:
         entry = make_entry(nodes=[uuids.node], type='bandwidth')
 
