@@ -2,143 +2,16 @@
 
 """The agent beside Nova's ironic driver: many nodes of one nova-compute."""
 
-from typing import Any
-
 from openstack import exceptions as sdk_exc
-from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.conf import reader
-from nova_ext_resources.host import agent as agent_mod
-from nova_ext_resources.objects import alarm
-from tests.functional.virt import base
+from tests.functional.virt import bare_metal
 from tests.functional.virt import commands
-from tests.functional.virt import ironic
 from tests.unit.cmd.osc import shells
 
-GOLD = 'CUSTOM_BAREMETAL_GOLD'
-GPUS = 'CUSTOM_GPU'
+GOLD, GPUS = bare_metal.GOLD, bare_metal.GPUS
 
 
-def define(total: int, *nodes: str, more: str = '', name: str = GPUS) -> str:
-    """Return an entry for nodes."""
-    return f"""
-  - name: {name}
-    units: GPUs
-    description: GPUs of the node.
-    inventory: {{total: {total}}}
-    nodes: [{', '.join(nodes)}]
-    {more}
-"""
-
-
-class IronicTestCase(base.NovaTestCase):
-    """Three nodes of one class; of two, the agent publishes GPUs."""
-
-    compute_driver = 'ironic.IronicDriver'
-    plugins = 'static'
-    enforcers = ''
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.ironic = self.useFixture(ironic.Ironic())
-        for name, value in (
-            ('auth_type', 'none'),
-            ('endpoint_override', self.ironic.url),
-            ('api_retry_interval', 0),
-        ):
-            self.flags(**{name: value}, group='ironic')
-        self.plain, self.small, self.big = (
-            self.ironic.enroll(uuid, 'baremetal.gold', ['CUSTOM_RACK_A'])
-            for uuid in (uuids.plain, uuids.small, uuids.big)
-        )
-        self.compute = self._start_compute('ironic1')
-        self.write(define(2, self.small), define(4, self.big))
-        self.agent = self.start_agent()
-
-    def _write_conf(self) -> None:
-        super()._write_conf()
-        self.path = self.folder / 'definitions.yaml'
-        with (self.folder / 'ext.conf').open('a') as conf:
-            conf.write(
-                f'[ext_resources_static]\ndefinitions_file = {self.path}\n'
-            )
-
-    def write(self, *entries: str) -> None:
-        made = self.folder / 'new.yaml'
-        made.write_text('resources:\n' + (''.join(entries) or '  []'))
-        made.rename(self.path)
-
-    def start_agent(self) -> agent_mod.Agent:
-        (self.folder / 'controller.conf').write_text('')
-        conf = reader.read_conf(
-            [str(self.folder / 'ext.conf')], [], 'controller'
-        )
-        agent = agent_mod.Agent(
-            conf, host='controller', node=None, state_path=str(self.folder)
-        )
-        self.addCleanup(agent.stop)
-        agent.start()
-        self.wait_until(lambda: agent.publisher.status.last_success_at)
-        return agent
-
-    def run_agent(self) -> None:
-        """Have the agent look at its files, and publish."""
-        self.agent.do_round()
-        self.agent.publisher.run_round()
-        self.assertEqual('', self.agent.publisher.status.failure)
-
-    def run_all(self) -> None:
-        """Have Nova write what it has of ironic, and then the agent."""
-        self._run_periodics()
-        self.run_agent()
-
-    def list_alarms(self) -> dict[str, str]:
-        """Return the alarms of nodes, by node."""
-        return {
-            one.subject: one.text
-            for one in self.agent.read_health().alarms
-            if one.name == alarm.NODE_NOT_PUBLISHED
-        }
-
-    def find(self, node: str) -> dict[str, int]:
-        """Return what is published below a node, by class; {}: nothing."""
-        return {
-            name: inventory['total']
-            for provider in self._get_all_providers()
-            if provider['name'] == f'{node}_STATIC'
-            for name, inventory in self._get_provider_inventory(
-                provider['uuid']
-            ).items()
-        }
-
-    def read_cloud(self) -> dict[str, Any]:
-        """Return inventories and traits of all providers, by their names."""
-        return {
-            one['name']: (
-                self._get_provider_inventory(one['uuid']),
-                sorted(self._get_provider_traits(one['uuid'])),
-            )
-            for one in self._get_all_providers()
-        }
-
-    def find_node(self, server: Any) -> str:
-        shown = self.admin_api.get_server(server['id'])
-        return str(shown['OS-EXT-SRV-ATTR:hypervisor_hostname'])
-
-    def make_node_flavor(
-        self, gpus: int = 0, *, node: str = GOLD, **more: Any
-    ) -> str:
-        amounts = {node: 1, GPUS: gpus}
-        return self.make_flavor(
-            resources__VCPU=0,
-            resources__MEMORY_MB=0,
-            resources__DISK_GB=0,
-            **{f'resources__{k}': v for k, v in amounts.items() if v},
-            **more,
-        )
-
-
-class IronicTest(IronicTestCase):
+class IronicTest(bare_metal.IronicTestCase):
     def test_a_server_gets_the_node_that_has_what_its_flavor_asks(
         self,
     ) -> None:
@@ -304,194 +177,24 @@ class IronicTest(IronicTestCase):
         self.ironic.is_away = True
 
         for total in (2, 1):
-            self.write(define(total, self.small), define(4, self.big))
+            self.write(
+                bare_metal.define(total, self.small),
+                bare_metal.define(4, self.big),
+            )
             self.assertRaises(sdk_exc.HttpException, self._run_periodics)
             self.run_agent()
 
         self.assertEqual({GPUS: 1}, self.find(self.small))
-        self.write(define(2, self.small), define(4, self.big))
+        self.write(
+            bare_metal.define(2, self.small), bare_metal.define(4, self.big)
+        )
         self.ironic.is_away = False
         self.run_all()
         self.assertEqual(before, self.read_cloud())
         self.boot(self.make_node_flavor(3))
 
 
-class DefinitionsTest(IronicTestCase):
-    """What operators write."""
-
-    def test_a_node_that_nova_does_not_have_yet(self) -> None:
-        self.write(define(8, uuids.late), define(1, self.small))
-        self.run_agent()
-        self.assertEqual([uuids.late], [*self.list_alarms()])
-        self.assertEqual({GPUS: 1}, self.find(self.small))
-        self.assertEqual('', self.agent.publisher.status.failure)
-
-        self.ironic.enroll(uuids.late, 'baremetal.gold')
-        self.run_all()
-
-        self.assertEqual({}, self.list_alarms())
-        server = self.boot(self.make_node_flavor(8))
-        self.assertEqual(uuids.late, self.find_node(server))
-
-    def test_a_hypervisor_is_no_bare_metal_node(self) -> None:
-        self.flags(compute_driver='fake.MediumFakeDriver')
-        self._start_compute('kvm1')
-        kvm = self._get_provider_uuid_by_name('kvm1')
-
-        self.write(define(8, kvm))
-        self.run_agent()
-
-        self.assertEqual([kvm], [*self.list_alarms()])
-        self.assertEqual(
-            [kvm],
-            [one['uuid'] for one in self._get_all_rps_in_a_tree(kvm)],
-        )
-
-    def test_the_class_of_a_node_itself(self) -> None:
-        self.ironic.enroll(uuids.silver, 'baremetal.silver')
-        silver = 'CUSTOM_BAREMETAL_SILVER'
-        self.write(
-            define(8, self.big),
-            define(1, self.big, self.small, name=silver),
-            define(1, uuids.silver, name=GOLD),
-        )
-
-        self.run_all()
-
-        self.assertEqual({GPUS: 8}, self.find(self.big))
-        self.assertEqual({}, self.find(self.small))
-        self.assertEqual({}, self.find(uuids.silver))
-        self.assertEqual(
-            {self.big, self.small, uuids.silver}, {*self.list_alarms()}
-        )
-        self.assertIn(
-            f'{silver} is the resource class of a node itself',
-            self.list_alarms()[self.big],
-        )
-        server = self.boot(self.make_node_flavor(node=silver))
-        self.assertEqual(uuids.silver, self.find_node(server))
-
-    def test_a_class_becomes_that_of_a_node(self) -> None:
-        taken = 'CUSTOM_BAREMETAL_LATER'
-        self.write(define(1, self.big, name=taken))
-        self.run_agent()
-        self.assertEqual({taken: 1}, self.find(self.big))
-
-        self.ironic.nodes[self.big]['resource_class'] = 'baremetal.later'
-        self.run_all()
-
-        self.assertEqual({}, self.find(self.big))
-        self.assertEqual([self.big], [*self.list_alarms()])
-
-    def test_a_trait_that_ironic_does_not_have(self) -> None:
-        fast = 'CUSTOM_GPU_FAST'
-        self.write(define(4, self.big, more=f'traits: [{fast}]'))
-        self.run_agent()
-        self.assertIn(
-            f'baremetal node add trait {self.big} {fast}',
-            self.list_alarms()[self.big],
-        )
-        _inventory, traits = self.read_cloud()[f'{self.big}_STATIC']
-        self.assertNotIn(fast, traits)
-        # Placement must know a trait that a flavor requires.
-        self.ironic.nodes[self.plain]['traits'].append(fast)
-        self.run_all()
-        flavors = [
-            self.make_node_flavor(1, trait__CUSTOM_GPU_FAST='required'),
-            self.make_node_flavor(
-                resources_GPU__CUSTOM_GPU=1,
-                trait_GPU__CUSTOM_GPU_FAST='required',
-                group_policy='none',
-            ),
-        ]
-        for one in flavors:
-            self.boot(one, 'ERROR')
-        self.assertIsNone(self.ironic.nodes[self.big]['instance_uuid'])
-
-        self.ironic.nodes[self.big]['traits'].append(fast)
-        self.run_all()
-
-        self.assertEqual({}, self.list_alarms())
-        for one in flavors:
-            server = self.boot(one)
-            self.assertEqual(self.big, self.find_node(server))
-            self._delete_server(server)
-            self.ironic.finish_cleaning(self.big)
-            self.run_all()
-
-    def test_a_nova_compute_of_this_package_has_the_file(self) -> None:
-        self.agent.stop()
-        self.write(define(7, self.big))
-        self.flags(compute_driver='ext_resources.FakeDriver')
-
-        service = self.start_host('host1')
-
-        self.assertEqual({GPUS: 7}, self.find(self.big))
-        # Of that host itself it is nothing.
-        self.assertEqual({}, service.driver._ext.host.view.tracked)
-        server = self.boot(self.make_node_flavor(7))
-        self.assertEqual(self.big, self.find_node(server))
-
-    def test_two_definitions_of_the_same(self) -> None:
-        self.write(define(4, self.big), define(8, self.big, self.small))
-
-        self.run_agent()
-
-        self.assertEqual({GPUS: 4}, self.find(self.big))
-        self.assertEqual({GPUS: 8}, self.find(self.small))
-        alarms = {one.name for one in self.agent.read_health().alarms}
-        self.assertIn(alarm.RESOURCES_LEFT_OUT, alarms)
-        self.assertIn(
-            f'STATIC of {self.big} has it', self.stdlog.logger.output
-        )
-
-    def test_a_node_is_taken_out_while_a_server_has_it(self) -> None:
-        server = self.boot(self.make_node_flavor(3))
-        self.write(define(2, self.small))
-        for start in (self.run_agent, self.restart_agent):
-            start()
-            self.assertEqual({GPUS: 4}, self.find(self.big))
-            inventory = self._get_provider_inventory(
-                self._get_provider_uuid_by_name(f'{self.big}_STATIC')
-            )
-            self.assertEqual(4, inventory[GPUS]['reserved'])
-            alarms = {one.name for one in self.agent.read_health().alarms}
-            self.assertIn(alarm.PROVIDER_IN_USE, alarms)
-
-        self._delete_server(server)
-        self.ironic.finish_cleaning(self.big)
-        self.run_all()
-
-        self.assertEqual({}, self.find(self.big))
-        self.assertEqual((), self.agent.read_health().alarms)
-        self.boot(self.make_node_flavor(3), 'ERROR')
-        self.assertEqual({GPUS: 2}, self.find(self.small))
-
-    def restart_agent(self) -> None:
-        self.agent.stop()
-        self.agent = self.start_agent()
-        self.run_agent()
-
-    def test_a_node_is_taken_out_while_the_agent_does_not_run(self) -> None:
-        self.agent.stop()
-        self.write(define(2, self.small))
-
-        self.restart_agent()
-
-        self.assertEqual({}, self.find(self.big))
-        self.write(define(2, self.small), define(6, self.big))
-        self.run_all()
-        self.assertEqual({GPUS: 6}, self.find(self.big))
-        self.write()
-        self.run_all()
-        self.assertEqual({}, self.find(self.big))
-        self.assertEqual({}, self.find(self.small))
-        # It is there: Nova may remember it.
-        self.assertIn(f'{self.big}_STATIC', self.read_cloud())
-        self.boot(self.make_node_flavor())
-
-
-class CommandsTest(commands.Commands, IronicTestCase):
+class CommandsTest(commands.Commands, bare_metal.IronicTestCase):
     """Each node is a host of its own for the commands."""
 
     def setUp(self) -> None:
