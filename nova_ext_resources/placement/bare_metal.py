@@ -67,6 +67,9 @@ class BareMetalWriter:
         :param may_delete: see :func:`.sync.plan`
         :raises PlacementError: placement could not be read, or went away
         """
+        # Also while nothing is emptied: what is written now is to be emptied
+        # later.
+        self._settled -= _list_uuids(trees)
         roots = {uuid: self._call(self._read_root, uuid) for uuid in trees}
         self._roots = {uuid: root for uuid, root in roots.items() if root}
         done = tree.Published()
@@ -135,8 +138,7 @@ class BareMetalWriter:
 
         :raises PlacementError: placement could not be read, or went away
         """
-        wanted = {one.rp_uuid for some in trees.values() for one in some}
-        self._settled -= wanted
+        wanted = _list_uuids(trees)
         left: dict[str, set[str]] = {}
         for rp_uuid in sorted({*published} - wanted - self._settled):
             root = self._call(self._find_root, rp_uuid)
@@ -163,6 +165,10 @@ class BareMetalWriter:
             if one.parent_uuid is None and one.name == one.rp_uuid:
                 return one.rp_uuid
         return None
+
+
+def _list_uuids(trees: Trees) -> set[str]:
+    return {one.rp_uuid for some in trees.values() for one in some}
 
 
 def fit(

@@ -71,6 +71,19 @@ class BareMetalWriterTest(base.PlacementTestCase):
             self.app.requests,
         )
 
+    def test_one_that_is_back_while_nothing_is_emptied_can_go_again(
+        self,
+    ) -> None:
+        self.publish(*self.nodes)
+        self.publish(uuids.first)
+        self.publish(*self.nodes, may_delete=False)
+
+        self.publish(uuids.first)
+
+        self.assertEqual(
+            (4, 0), (self.find(uuids.first), self.find(uuids.second))
+        )
+
     def test_an_error_with_one_node_leaves_the_others_alone(self) -> None:
         # An operator's provider has the name.
         self.make_root(uuids.operator, f'{uuids.first}_STATIC')
