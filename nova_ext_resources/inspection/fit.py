@@ -303,7 +303,7 @@ def _list_short(
                         available=amount.free,
                         rp_uuid=rp_uuid,
                         rp_key=keys[rp_uuid],
-                        is_permanent=bool(error),
+                        is_permanent=bool(error and amount.capacity),
                     )
                 )
     return short
@@ -312,7 +312,7 @@ def _list_short(
 def _explain_capacity(capacity: int) -> str:
     if not capacity:
         return (
-            'all of it is reserved, as Nova does with the class of a '
+            'all of it is reserved; Nova does that with the class of a '
             'bare-metal node that is in use, is cleaned, or is in maintenance'
         )
     return (

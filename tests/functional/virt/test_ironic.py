@@ -55,21 +55,20 @@ class IronicTest(bare_metal.IronicTestCase):
         )
 
     def test_a_flavor_without_the_class_of_the_node(self) -> None:
+        alone = self.make_flavor(
+            resources__VCPU=0,
+            resources__MEMORY_MB=0,
+            resources__DISK_GB=0,
+            resources__CUSTOM_GPU=1,
+        )
+        # Placement offers GPUs, and Nova wants its own provider among them.
+        self.boot(alone, 'ERROR')
         self.boot(self.make_node_flavor(3))
         self.boot(self.make_node_flavor(1))
         self._run_periodics()
         before = {u: dict(one) for u, one in self.ironic.nodes.items()}
 
-        # Placement offers a GPU of nodes that are in use; Nova's driver knows.
-        self.boot(
-            self.make_flavor(
-                resources__VCPU=0,
-                resources__MEMORY_MB=0,
-                resources__DISK_GB=0,
-                resources__CUSTOM_GPU=1,
-            ),
-            'ERROR',
-        )
+        self.boot(alone, 'ERROR')
 
         self.assertEqual(before, self.ironic.nodes)
 
@@ -212,8 +211,8 @@ class CommandsTest(commands.Commands, bare_metal.IronicTestCase):
         self.run_all()
 
         for word in (
-            f'{GOLD} of {self.big}: 1 requested: all '
-            'of it is reserved, as Nova does with the class of a',
+            f'{GOLD} of {self.big}: 1 requested, 0 available: all of it is '
+            'reserved; Nova does that with the class of a',
             f'{self.small}: does not fit {GPUS} of STATIC: 3 requested',
             f'{self.plain}: does not fit {GPUS}: 3 requested: no provider',
         ):

@@ -131,6 +131,7 @@ class AbsenceTest(base.TestCase):
 
         [short] = fit.shortfalls
         self.assertIn('all of it is reserved', short.reason)
+        self.assertFalse(short.is_permanent)
 
     def test_more_than_there_is_in_all(self) -> None:
         """Of a host whose inventories were not read."""
