@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -25,6 +25,7 @@ from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.host import unheld
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import operation as operation_obj
@@ -108,8 +109,6 @@ class HostService:
             node,
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
-            nodes=self.host.nodes,
-            published=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
             on_deleted=compute.on_deleted,
             interval=self._interval,
@@ -195,6 +194,7 @@ class HostService:
             list_differences=lambda: (
                 *self.allocated.problems,
                 *self.unheld.problems,
+                *self._list_unpublished_nodes(),
             ),
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,
@@ -203,6 +203,22 @@ class HostService:
             on_changed=compute.on_changed,
             interval=self._interval,
         )
+
+    def _list_unpublished_nodes(self) -> Iterator[alarm.Problem]:
+        """Yield what is wrong where definitions name bare-metal nodes.
+
+        A file that all hosts read would make each of them write all nodes.
+        """
+        uuids = sorted(one.uuid for one in self.host.found.nodes)
+        if uuids:
+            yield alarm.Problem(
+                alarm=alarm.NODE_NOT_PUBLISHED,
+                subject=uuids[0],
+                text=f'definitions of this host name {len(uuids)} bare-metal '
+                f'nodes, such as {uuids[0]}, which nova-compute does not '
+                'publish: leave them out here, and give them to '
+                'nova-ext-resources-agent',
+            )
 
     def _wake(self) -> None:
         self.publisher.notice()

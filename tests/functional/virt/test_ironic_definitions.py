@@ -122,11 +122,15 @@ class DefinitionsTest(bare_metal.IronicTestCase):
 
         service = self.start_host('host1')
 
-        self.assertEqual({GPUS: 7}, self.find(self.big))
-        # Of that host itself it is nothing.
+        # All hosts may have the file: each of them would write all nodes.
+        self.assertEqual({GPUS: 4}, self.find(self.big))
         self.assertEqual({}, service.driver._ext.host.view.tracked)
-        server = self.boot(self.make_node_flavor(7))
-        self.assertEqual(self.big, self.find_node(server))
+        service.driver._ext.periodic.run_round()
+        problems = service.driver._ext.metrics.read_health().alarms
+        self.assertEqual(
+            [(alarm.NODE_NOT_PUBLISHED, self.big)],
+            [(one.name, one.subject) for one in problems],
+        )
 
     def test_two_definitions_of_the_same(self) -> None:
         self.write(
