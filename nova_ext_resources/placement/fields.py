@@ -5,6 +5,7 @@
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
+import threading
 from typing import Any
 
 from nova_ext_resources import exception
@@ -27,6 +28,7 @@ class FieldWriter:
             'inventories': client.ensure_resource_class,
         }
         self._known: set[tuple[str, str]] = set()
+        self._creating = threading.Lock()
 
     def forget_names(self) -> None:
         """Create all names again: one may have been deleted."""
@@ -41,7 +43,7 @@ class FieldWriter:
         """
         with as_conflict(seen.name):
             if change.field in self._creators:
-                self._create_names(change.field, change.content)
+                self.create_names(change.field, change.content)
             generation = self._setters[change.field](
                 seen.rp_uuid, change.content, seen.generation or 0
             )
@@ -49,12 +51,22 @@ class FieldWriter:
             seen, generation=generation, **{change.field: change.content}
         )
 
-    def _create_names(self, field: str, names: Iterable[str]) -> None:
-        for name in sorted(names):
-            # Classes and traits can have the same name.
-            if name.startswith('CUSTOM_') and (field, name) not in self._known:
-                self._creators[field](name)
-                self._known.add((field, name))
+    def create_names(self, field: str, names: Iterable[str]) -> None:
+        """Create those that are not known to be there.
+
+        One thread at a time: else all of them would create the same ones.
+
+        :param field: ``traits`` or ``inventories``
+        """
+        with self._creating:
+            for name in sorted(names):
+                self._create_name(field, name)
+
+    def _create_name(self, field: str, name: str) -> None:
+        # Classes and traits can have the same name.
+        if name.startswith('CUSTOM_') and (field, name) not in self._known:
+            self._creators[field](name)
+            self._known.add((field, name))
 
 
 @contextlib.contextmanager

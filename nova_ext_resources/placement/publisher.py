@@ -22,6 +22,7 @@ from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import bare_metal
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory as memory_mod
 from nova_ext_resources.placement import pool_sweep
 from nova_ext_resources.placement import pools as pools_mod
 from nova_ext_resources.placement import tree
@@ -102,7 +103,7 @@ class Publisher(worker.Worker):
         of this package is, see :func:`.sync.plan`
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
-    :param on_deleted: see :class:`.tree.TreeWriter`
+    :param memory: see :class:`.tree.TreeWriter`, as is ``on_deleted``
     :param interval: seconds from one round to the next
     """
 
@@ -120,6 +121,7 @@ class Publisher(worker.Worker):
         published: Callable[[], Collection[str]] = frozenset,
         owned: Callable[[], Collection[str] | None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
+        memory: memory_mod.Memory | None = None,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
@@ -139,7 +141,7 @@ class Publisher(worker.Worker):
         self._due_at = 0.0
         self._last: _Wanted | None = None
         self._writer = tree.TreeWriter(
-            client, sleep=self._sleep, on_deleted=on_deleted
+            client, memory=memory, sleep=self._sleep, on_deleted=on_deleted
         )
         self._pools = pools_mod.PoolWriter(client, sleep=self._sleep)
         self._nodes = bare_metal.BareMetalWriter(client, sleep=self._sleep)

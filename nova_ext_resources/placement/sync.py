@@ -32,6 +32,11 @@ class Plan:
     held: tuple[changes.Held, ...] = ()
 
     @property
+    def rp_uuids(self) -> frozenset[str]:
+        """The providers that it changes."""
+        return frozenset(step.rp_uuid for wave in self.waves for step in wave)
+
+    @property
     def changes(self) -> tuple[changes.Change, ...]:
         """All changes, in an order in which placement takes them."""
         return tuple(
