@@ -21,6 +21,7 @@
 * ``retry``: how a call to placement is repeated
 * ``seen``: reads of the tree what has changed, and remembers the rest
 * ``sync``: what of the tree is written, deleted, or kept while held; pure
+* ``target``: what a provider shall be, given what placement has of it; pure
 * ``tree``: writes what of the tree differs
 * ``wording``: what would be written, in words; pure
 """

@@ -35,8 +35,8 @@ def choose(plan: sync.Plan) -> frozenset[str]:
         step.rp_uuid
         for wave in plan.waves
         for step in wave
-        if step.target is not None
-        and step.target.inventories
+        if (target := step.target) is not None
+        and target.inventories
         and is_last(step.changes)
     }
     return frozenset(chosen if len(chosen) >= LEAST else ())
@@ -69,9 +69,10 @@ class BulkWriter:
         before = {}
         wanted = {}
         for step in steps:
-            assert step.target is not None and step.seen is not None
+            target = step.target
+            assert target is not None and step.seen is not None
             before[step.rp_uuid] = step.seen
-            wanted[step.rp_uuid] = step.target.inventories
+            wanted[step.rp_uuid] = target.inventories
             self._names.create_names('inventories', wanted[step.rp_uuid])
         self._client.reshape(
             {

@@ -279,17 +279,20 @@ class TreeWriter:
         """Bring one provider to its target.
 
         If other software writes to it meanwhile, only this provider is read
-        again, and the remaining changes are computed again.
+        again, and its target and the remaining changes are computed again.
 
         :param is_later: whether its inventories are written later
         """
         is_first = True
 
         def attempt() -> provider_obj.Provider | None:
-            nonlocal is_first
-            seen = step.seen if is_first else self._find(step.rp_uuid)
+            nonlocal step, is_first
+            if not is_first:
+                found = self._find(step.rp_uuid)
+                step = dataclasses.replace(step, seen=found)
             is_first = False
-            while pending := changes.diff(step.target, seen):
+            target, seen = step.target, step.seen
+            while pending := changes.diff(target, seen):
                 if is_later and len(pending) == 1 and bulk.is_last(pending):
                     break
                 seen = self._write(pending[0], seen)

@@ -23,6 +23,9 @@ from nova_ext_resources.placement import seen
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
 
+#: On each provider.
+OURS = {hosts.CAT, provider.OWNER_TRAIT}
+
 
 class TreeTestCase(hosts.HostTestCase):
     def setUp(self) -> None:
@@ -326,6 +329,55 @@ class OperatorTest(TreeTestCase):
 
         self.assertEqual(0, published.written)
         self.assert_kept(*self.wanted)
+
+    def mark(self, *traits: str) -> None:
+        """Give L3_0 these traits beside ours."""
+        now = self.client.get_provider(hosts.L3_0)
+        self.client.set_traits(
+            hosts.L3_0, {*traits, *OURS}, now.generation or 0
+        )
+
+    def test_what_is_added_just_before_a_write_stays(self) -> None:
+        """Placement refuses that write, and it is tried again."""
+        self.publish(*self.wanted)
+        self.mark()
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'PUT',
+            f'{hosts.L3_0}/inventories',
+            lambda: self.mark(self.GOLD),
+        )
+        changed = hosts.make_host(ways=7)
+
+        published = self.publish(*changed)
+
+        self.assertEqual((), published.errors)
+        self.assert_kept(*changed)
+
+    def test_what_is_removed_just_before_a_write_stays_away(self) -> None:
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'PUT', f'{hosts.L3_0}/inventories', lambda: self.mark()
+        )
+
+        self.publish(*hosts.make_host(ways=7))
+
+        self.assertEqual(OURS, self.read_ours()[hosts.L3_0].traits)
+
+    def test_what_is_added_just_before_a_reshape_stays(self) -> None:
+        """Then inventories are written one by one, and that one again."""
+        more = [
+            hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=11)
+            for one in range(2, 5)
+        ]
+        self.mark()
+        self.publish(*self.wanted)
+        self.app.before_next('POST', '/reshaper', lambda: self.mark(self.GOLD))
+
+        published = self.publish(*hosts.make_host(ways=7), *more)
+
+        self.assertEqual((), published.errors)
+        self.assert_kept(*hosts.make_host(ways=7), *more)
 
     def test_a_trait_of_ours_goes_all_the_same(self) -> None:
         changed = tuple(
