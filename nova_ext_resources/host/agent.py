@@ -86,7 +86,7 @@ class Agent(worker.Worker):
             published=lambda: self.host.published,
             owned=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
-            memory=memory.Memory(f'{self.host.ledger_path}{memory.SUFFIX}'),
+            memory=memory.Memory(self.host.ledger_path),
             interval=self._interval,
         )
         self.metrics = metrics.Metrics(

@@ -111,7 +111,7 @@ class HostService:
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
             is_complete=lambda: self.host.found.is_complete,
-            memory=memory.Memory(f'{self.host.ledger_path}{memory.SUFFIX}'),
+            memory=memory.Memory(self.host.ledger_path),
             on_deleted=compute.on_deleted,
             interval=self._interval,
         )

@@ -3,10 +3,11 @@
 """Writes the inventories of many providers of one tree by one request.
 
 That is ``POST /reshaper``, which moves no allocations here. Placement lets
-only the role ``service`` use it, and writes all of them or none.
+the role ``service`` use it, and ``admin`` where its new defaults are not
+enforced; it writes all of them or none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import dataclasses
 
 from oslo_log import log as logging
@@ -15,13 +16,16 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import fields
 from nova_ext_resources.placement import sync
 
 LOG = logging.getLogger(__name__)
 
-#: Providers at least. Two requests are needed instead of one for each.
+#: Fewer providers than this are written one by one: together, they take two
+#: requests instead of one each.
 LEAST = 4
+
+#: Providers of one request, so that placement's transaction stays short.
+MOST = 200
 
 #: How far placement raises the generation of a provider in a reshape: it
 #: writes inventories that are not empty twice, see placement/objects/
@@ -48,14 +52,17 @@ def is_last(pending: Sequence[changes.Change]) -> bool:
     return isinstance(last, changes.Replace) and last.field == 'inventories'
 
 
-class BulkWriter:
-    """Writes; remembers nothing."""
+def split(steps: Sequence[changes.Step]) -> Iterator[Sequence[changes.Step]]:
+    """Return the steps of each request."""
+    for start in range(0, len(steps), MOST):
+        yield steps[start : start + MOST]
 
-    def __init__(
-        self, client: placement_client.Client, names: fields.FieldWriter
-    ) -> None:
+
+class BulkWriter:
+    """Writes; remembers nothing. Traits and classes have to exist."""
+
+    def __init__(self, client: placement_client.Client) -> None:
         self._client = client
-        self._names = names
 
     def write(
         self, steps: Iterable[changes.Step]
@@ -73,7 +80,6 @@ class BulkWriter:
             assert target is not None and step.seen is not None
             before[step.rp_uuid] = step.seen
             wanted[step.rp_uuid] = target.inventories
-            self._names.create_names('inventories', wanted[step.rp_uuid])
         self._client.reshape(
             {
                 rp_uuid: (seen.generation or 0, wanted[rp_uuid])

@@ -5,7 +5,6 @@
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
-import threading
 from typing import Any
 
 from nova_ext_resources import exception
@@ -15,7 +14,11 @@ from nova_ext_resources.placement import client as placement_client
 
 
 class FieldWriter:
-    """Creates custom names before they are used, once in this process."""
+    """Creates custom names before they are used, once in this process.
+
+    Several threads may write where all names were created before: otherwise
+    they create the same ones.
+    """
 
     def __init__(self, client: placement_client.Client) -> None:
         self._setters: dict[str, Callable[[str, Any, int], int]] = {
@@ -28,7 +31,6 @@ class FieldWriter:
             'inventories': client.ensure_resource_class,
         }
         self._known: set[tuple[str, str]] = set()
-        self._creating = threading.Lock()
 
     def forget_names(self) -> None:
         """Create all names again: one may have been deleted."""
@@ -42,8 +44,8 @@ class FieldWriter:
         :raises ConcurrentUpdate: other software was faster
         """
         with as_conflict(seen.name):
-            if change.field in self._creators:
-                self.create_names(change.field, change.content)
+            for field, name in self.list_unknown([change]):
+                self.create_name(field, name)
             generation = self._setters[change.field](
                 seen.rp_uuid, change.content, seen.generation or 0
             )
@@ -51,22 +53,31 @@ class FieldWriter:
             seen, generation=generation, **{change.field: change.content}
         )
 
-    def create_names(self, field: str, names: Iterable[str]) -> None:
-        """Create those that are not known to be there.
+    def list_unknown(
+        self, pending: Iterable[changes.Change]
+    ) -> list[tuple[str, str]]:
+        """Return the names that may have to be created before changes.
 
-        One thread at a time: else all of them would create the same ones.
+        :returns: ``traits`` or ``inventories``, and the name of a trait or of
+            a resource class, sorted
+        """
+        names = {
+            (change.field, name)
+            for change in pending
+            if isinstance(change, changes.Replace)
+            and change.field in self._creators
+            for name in change.content
+            if name.startswith('CUSTOM_')
+        }
+        return sorted(names - self._known)
+
+    def create_name(self, field: str, name: str) -> None:
+        """Create a trait or a resource class unless it is there.
 
         :param field: ``traits`` or ``inventories``
         """
-        with self._creating:
-            for name in sorted(names):
-                self._create_name(field, name)
-
-    def _create_name(self, field: str, name: str) -> None:
-        # Classes and traits can have the same name.
-        if name.startswith('CUSTOM_') and (field, name) not in self._known:
-            self._creators[field](name)
-            self._known.add((field, name))
+        self._creators[field](name)
+        self._known.add((field, name))
 
 
 @contextlib.contextmanager

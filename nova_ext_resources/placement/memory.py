@@ -5,13 +5,12 @@
 So that a restart does not read each of them again. A generation says whether
 that still holds, with two exceptions. A provider that was deleted and created
 again, and a database that was restored from a backup, can come to the same
-generation with other content. And clients older than microversion 1.19 change
-aggregates without a new generation. So :mod:`.tree` writes nothing that is
-based on this file alone, and reads all of it again little by little.
+generation with other content. Aggregates can change without a new generation:
+clients older than microversion 1.19 do that. So :mod:`.tree` writes nothing
+that is based on this file alone, and reads all of it again little by little.
 """
 
-from collections.abc import Iterator, Mapping
-import contextlib
+from collections.abc import Mapping
 import dataclasses
 import hashlib
 import json
@@ -40,13 +39,14 @@ _Providers = Mapping[str, provider_obj.Provider]
 class Memory:
     """Keeps the providers of one compute node; raises nothing.
 
-    :param path: the file, in a folder that exists
+    :param ledger_path: the file is beside it, in a folder that exists
+    :ivar path: of the file
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, ledger_path: str) -> None:
+        self.path = os.path.realpath(ledger_path) + SUFFIX
         self._written = ''
-        self._failure = ''
+        self._failures: set[str] = set()
 
     def read(self, node_uuid: str) -> _Providers:
         """Return rp_uuid -> provider, each with its generation.
@@ -55,7 +55,7 @@ class Memory:
         this package, or of another compute node.
         """
         try:
-            with open(self._path, encoding='utf-8') as file:
+            with open(self.path, encoding='utf-8') as file:
                 checksum, _newline, text = file.read().partition('\n')
             if checksum != _sum(text):
                 raise ValueError('it is damaged')
@@ -76,14 +76,14 @@ class Memory:
             LOG.info(
                 '%(path)s is not used, so that placement is read instead: '
                 '%(err)s',
-                {'path': self._path, 'err': err},
+                {'path': self.path, 'err': err},
             )
             return {}
 
     def write(self, node_uuid: str, providers: _Providers) -> None:
-        """Write the file in place of the former one.
+        """Write the file in place of the former one; remove both on failure.
 
-        Not synced: where the machine fails, the file is the former one, whose
+        Not synced: after a power failure it is the former file, whose
         generations have passed, or a damaged one.
         """
         text = json.dumps(
@@ -97,45 +97,74 @@ class Memory:
         )
         if text == self._written:
             return
-        with self._noting_failure():
+        try:
             self._replace(f'{_sum(text)}\n{text}')
+        except OSError as err:
+            self._note(
+                'cannot be written, so that the next start reads all '
+                f'providers of this host from placement: {err}'
+            )
+            self.forget()
+        else:
             self._written = text
+            self._failures.clear()
 
     def forget(self) -> None:
         """Remove the file, synced, before what it says may be wrong."""
         self._written = ''
-        with self._noting_failure(), contextlib.suppress(FileNotFoundError):
-            self._remove()
+        for path in (self.path, self._made_path):
+            try:
+                _remove(path)
+            except OSError as err:
+                self._note(
+                    'cannot be removed. If placement was changed meanwhile, '
+                    'the next start notices that some minutes later. To '
+                    'prevent that, delete the file while the service is '
+                    f'stopped: {err}'
+                )
+
+    @property
+    def _made_path(self) -> str:
+        return f'{self.path}.new'
 
     def _replace(self, content: str) -> None:
-        made = f'{self._path}.new'
-        with open(made, 'w', encoding='utf-8', opener=_open_private) as file:
+        with open(
+            self._made_path, 'w', encoding='utf-8', opener=_open_private
+        ) as file:
             file.write(content)
-        os.replace(made, self._path)
+        os.replace(self._made_path, self.path)
 
-    def _remove(self) -> None:
-        os.unlink(self._path)
-        folder = os.open(os.path.dirname(self._path) or '.', os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    @contextlib.contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        """Log an error once until it is gone."""
-        failure = ''
-        try:
-            yield
-        except OSError as err:
-            failure = str(err)
-        if failure and failure != self._failure:
+    def _note(self, failure: str) -> None:
+        """Log a failure once until a file was written."""
+        if failure not in self._failures:
             LOG.warning(
-                '%(path)s cannot be written, so that the next start reads '
-                'all providers of this host from placement: %(failure)s',
-                {'path': self._path, 'failure': failure},
+                '%(path)s %(failure)s', {'path': self.path, 'failure': failure}
             )
-        self._failure = failure
+        self._failures.add(failure)
+
+
+def _remove(path: str) -> None:
+    """Remove a file, synced, if it is there.
+
+    :raises OSError: it can neither be removed nor emptied
+    """
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        # An empty file counts as a damaged one.
+        _sync(path, os.O_WRONLY | os.O_TRUNC)
+        return
+    _sync(os.path.dirname(path), os.O_RDONLY)
+
+
+def _sync(path: str, flags: int) -> None:
+    opened = os.open(path, flags)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _open_private(path: str, flags: int) -> int:

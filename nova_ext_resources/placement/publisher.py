@@ -34,6 +34,10 @@ LOG = logging.getLogger(__name__)
 #: the interval.
 FIRST_BACK_OFF = 1.0
 
+#: Seconds from one round to the next, before they are varied at random, while
+#: providers are only believed: a minute at most.
+CHECK_INTERVAL = 54.0
+
 #: What differs each time in texts that say the same: addresses of objects,
 #: ids of requests.
 _VARYING = re.compile(r'0x[0-9a-f]+|req-[0-9a-f-]+')
@@ -46,10 +50,12 @@ _RANDOM = random.SystemRandom()
 class Status:
     """How publishing goes, for health checks.
 
-    :ivar last_success_at: when everything last was as wanted; None: never
+    :ivar last_success_at: when everything last was as wanted; None: never, or
+        not known, because providers are only believed
     :ivar last_failure_at: when something last failed; None: never
     :ivar failure: what is wrong now, '' when nothing is
-    :ivar failures: rounds that failed since the last success
+    :ivar failures: rounds that failed since the last one that did not
+    :ivar believed: see :attr:`.tree.TreeWriter.believed`
     :ivar held: what should go and cannot, because it is in use
     :ivar problems: of pools that belong to no host, and of bare-metal nodes
     """
@@ -58,6 +64,7 @@ class Status:
     last_failure_at: datetime.datetime | None = None
     failure: str = ''
     failures: int = 0
+    believed: int = 0
     held: tuple[changes.Held, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
 
@@ -248,7 +255,10 @@ class Publisher(worker.Worker):
             # Before the round: what wakes it from now on is not missed.
             self._is_due = False
             self.run_round()
-            delay = find_delay(self._status.failures, self._interval)
+            interval = self._interval
+            if self._status.believed:
+                interval = min(interval, CHECK_INTERVAL)
+            delay = find_delay(self._status.failures, interval)
             self._due_at = time.monotonic() + delay
         return max(self._due_at - time.monotonic(), 0.0)
 
@@ -314,11 +324,16 @@ class Publisher(worker.Worker):
                 },
             )
         self._logged = ''
+        if not self._writer.believed:
+            self._status = dataclasses.replace(
+                self._status,
+                last_success_at=timeutils.utcnow(with_timezone=True),
+            )
         self._status = dataclasses.replace(
             self._status,
-            last_success_at=timeutils.utcnow(with_timezone=True),
             failure='',
             failures=0,
+            believed=self._writer.believed,
         )
 
     def _note_failure(
@@ -342,4 +357,5 @@ class Publisher(worker.Worker):
             last_failure_at=timeutils.utcnow(with_timezone=True),
             failure=failure,
             failures=self._status.failures + 1,
+            believed=self._writer.believed,
         )

@@ -5,6 +5,7 @@
 from collections.abc import Callable, Sequence
 from concurrent import futures
 import dataclasses
+import math
 import random
 from typing import TypeVar
 
@@ -22,9 +23,12 @@ _R = TypeVar('_R')
 #: requests keeps alive.
 WORKERS = 4
 
-#: Remembered providers that each publication reads again, of which each
-#: costs three requests.
+#: Remembered providers that each publication reads again at least, of which
+#: each costs three requests.
 CHECKED = 3
+
+#: After as many publications, all remembered providers have been read.
+PUBLICATIONS = 5
 
 #: No secret: hosts that restart often shall not check the same ones.
 _RANDOM = random.SystemRandom()
@@ -38,12 +42,12 @@ class SeenTree:
     read again.
 
     After a restart it believes what is remembered of a provider, if that still
-    has the same generation, and reads a few of these again each time, until
-    none is left.
+    has the same generation. Each time it reads a fifth of these again, or a
+    few, until none is left.
 
     :param call: repeats a call to placement, see :mod:`.retry`
     :param memory: remembers over restarts; None reads all at each start
-    :ivar providers: rp_uuid -> provider, of ours
+    :ivar providers: rp_uuid -> provider, of ours; see :meth:`note`
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class SeenTree:
         self._memory = memory
         self._has_recalled = memory is None
         self._believed: list[str] = []
+        self._share = CHECKED
         self._foreign: set[str] = set()
         self.providers: dict[str, provider_obj.Provider] = {}
 
@@ -90,7 +95,7 @@ class SeenTree:
         self._believed = [one for one in self._believed if one in uuids]
         self._recall(node, listed)
         self._learn_owners(node, listed, wanted_uuids)
-        checked = self._believed[:CHECKED]
+        checked = self._believed[: self._share]
         self._read_each(
             [p for p in listed if self._has_moved(p) or p.rp_uuid in checked]
         )
@@ -103,6 +108,22 @@ class SeenTree:
                     parent_uuid=provider.parent_uuid,
                 )
         return listed
+
+    @property
+    def believed(self) -> int:
+        """How many providers are only remembered, and have not been read."""
+        return len(self._believed)
+
+    def note(
+        self, rp_uuid: str, provider: provider_obj.Provider | None
+    ) -> None:
+        """Note how a provider is after a write.
+
+        :param provider: None: it is gone, or is to be read next time
+        """
+        self.providers.pop(rp_uuid, None)
+        if provider is not None:
+            self.providers[rp_uuid] = provider
 
     def fill(
         self, listed: Sequence[provider_obj.Provider]
@@ -145,6 +166,8 @@ class SeenTree:
             if one.rp_uuid in remembered:
                 self.providers[one.rp_uuid] = remembered[one.rp_uuid]
                 self._believed.append(one.rp_uuid)
+        share = math.ceil(len(self._believed) / PUBLICATIONS)
+        self._share = max(CHECKED, share)
         _RANDOM.shuffle(self._believed)
         # Of these, a generation says the least.
         self._believed.sort(key=lambda one: not self.providers[one].aggregates)
@@ -153,9 +176,7 @@ class SeenTree:
         for one, read in zip(
             listed, run_each(self._read_provider, listed), strict=True
         ):
-            self.providers.pop(one.rp_uuid, None)
-            if read is not None:
-                self.providers[one.rp_uuid] = read
+            self.note(one.rp_uuid, read)
         done = {one.rp_uuid for one in listed}
         self._believed = [one for one in self._believed if one not in done]
 

@@ -94,8 +94,9 @@ class TreeWriter:
 
     A publication without changes is one request, because what placement has
     is remembered with its generations. Nothing is written that is based on
-    what was remembered over a restart alone: so if that is wrong, it delays a
-    change for some minutes, and does no other harm.
+    what was remembered over a restart alone. If that is wrong, placement stays
+    wrong until all of it has been read: that takes five publications at most,
+    see :attr:`believed`.
 
     :param memory: remembers over restarts; None reads all at each start
     :param sleep: waits between attempts; may be cut short
@@ -115,7 +116,7 @@ class TreeWriter:
         self._on_deleted = on_deleted
         self._may_have_deleted = False
         self._fields = fields.FieldWriter(client)
-        self._bulk = bulk.BulkWriter(client, self._fields)
+        self._bulk = bulk.BulkWriter(client)
         self._call = retry.make_strategy(sleep)
         self._tree = seen_mod.SeenTree(client, self._call, memory)
 
@@ -146,6 +147,11 @@ class TreeWriter:
                 self._on_deleted()
 
     # Reading
+
+    @property
+    def believed(self) -> int:
+        """How many providers have not been read since the start."""
+        return self._tree.believed
 
     def plan(
         self,
@@ -188,14 +194,13 @@ class TreeWriter:
     def _apply(self, plan: sync.Plan) -> Published:
         done = _Done()
         later = bulk.choose(plan)
+        if plan.waves:
+            self._create_names(plan)
+            # Before any write: a provider that is created again could come to
+            # the generation that is remembered.
+            self._tree.forget()
         self._settle_waves(plan.waves, later, done)
-        left = later - done.failed
-        together = [
-            [self._renew(step) for step in wave if step.rp_uuid in left]
-            for wave in plan.waves
-        ]
-        if left and not self._write_together([*itertools.chain(*together)]):
-            self._settle_waves(together, frozenset(), done)
+        self._settle_later(plan, later - done.failed, done)
         return Published(
             written=len(done.written),
             held=plan.held,
@@ -203,10 +208,50 @@ class TreeWriter:
             left=frozenset(done.left),
         )
 
-    def _renew(self, step: changes.Step) -> changes.Step:
-        """Return what is left of a step."""
-        seen = self._tree.providers[step.rp_uuid]
-        return dataclasses.replace(step, seen=seen)
+    def _create_names(self, plan: sync.Plan) -> None:
+        """Create the traits and classes of a plan, one after the other.
+
+        One that placement refuses fails the steps that have it, later.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        for field, name in self._fields.list_unknown(plan.changes):
+            try:
+                self._call(self._fields.create_name, field, name)
+            except exception.PlacementRefused as err:
+                LOG.debug('Placement: %s', err)
+
+    def _settle_later(
+        self, plan: sync.Plan, left: frozenset[str], done: '_Done'
+    ) -> None:
+        """Write the inventories that were left, together where possible.
+
+        What cannot be written together is written one by one: one provider
+        may be the reason, and shall not stop the others.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        waves = [
+            [
+                dataclasses.replace(
+                    step, seen=self._tree.providers[step.rp_uuid]
+                )
+                for step in wave
+                if step.rp_uuid in left
+            ]
+            for wave in plan.waves
+        ]
+        for steps in bulk.split([*itertools.chain(*waves)]):
+            if self._write_together(steps):
+                left -= {step.rp_uuid for step in steps}
+        self._settle_waves(
+            (
+                [step for step in wave if step.rp_uuid in left]
+                for wave in waves
+            ),
+            frozenset(),
+            done,
+        )
 
     def _settle_waves(
         self,
@@ -235,25 +280,20 @@ class TreeWriter:
             lambda step: self._settle_safely(step, later), steps
         )
         for step, result in zip(steps, results, strict=True):
-            # When it failed, what is remembered of it may be wrong.
-            self._tree.providers.pop(step.rp_uuid, None)
             if isinstance(result, exception.PlacementError):
+                # What is remembered of it may be wrong.
+                self._tree.note(step.rp_uuid, None)
                 done.note_failure(step, result)
                 self._fields.forget_names()
-                continue
-            done.note(step, result)
-            if result is not None:
-                self._tree.providers[step.rp_uuid] = result
+            else:
+                self._tree.note(step.rp_uuid, result)
+                done.note(step, result)
         for error in done.errors:
             if isinstance(error, exception.PlacementUnavailable):
                 raise error
 
     def _write_together(self, steps: Sequence[changes.Step]) -> bool:
-        """Write inventories by one request; return whether that was taken.
-
-        If not, they are to be written one by one: one provider may be the
-        reason, and shall not stop the others.
-        """
+        """Write inventories by one request; return whether that was taken."""
         try:
             written = self._bulk.write(steps)
         except exception.PlacementError as err:
@@ -261,8 +301,7 @@ class TreeWriter:
             return False
         for step in steps:
             # What is not known is read next time.
-            del self._tree.providers[step.rp_uuid]
-        self._tree.providers.update(written)
+            self._tree.note(step.rp_uuid, written.get(step.rp_uuid))
         return True
 
     def _settle_safely(
@@ -314,9 +353,6 @@ class TreeWriter:
         :raises ConcurrentUpdate: other software was faster
         """
         LOG.debug('Placement: %(change)s', {'change': change})
-        if isinstance(change, changes.CreateProvider | changes.DeleteProvider):
-            # It could come to the generation that is remembered.
-            self._tree.forget()
         if isinstance(change, changes.CreateProvider):
             return self._client.ensure_provider(
                 change.rp_uuid, change.name, change.parent_uuid

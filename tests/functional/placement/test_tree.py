@@ -19,6 +19,7 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import bulk
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import memory
+from nova_ext_resources.placement import retry
 from nova_ext_resources.placement import seen
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
@@ -155,6 +156,58 @@ class BulkTest(TreeTestCase):
 
         self.assertEqual(2, len(self.list_requests('PUT /traits')))
         self.assertEqual(2, len(self.list_requests('PUT /resource_classes')))
+
+    def test_a_name_that_cannot_be_created_ends_it_at_once(self) -> None:
+        """Before anything is written, and without the other names."""
+        self.app.fail('PUT', f'/traits/{hosts.CAT}', 100)
+
+        self.assertRaises(
+            exception.PlacementUnavailable, self.publish, *self.wanted
+        )
+
+        self.assertEqual(
+            [f'PUT /traits/{hosts.CAT}'] * retry.MAX_ATTEMPTS,
+            self.list_requests('PUT', f'/{hosts.CAT}'),
+        )
+        self.assertEqual([], self.list_requests('POST'))
+        self.assertEqual({}, self.read_ours())
+
+    def test_a_name_that_is_refused_does_not_stop_the_others(self) -> None:
+        bad = dataclasses.replace(
+            hosts.make_wanted('BAD', CUSTOM_LLC_WAYS=1),
+            traits=frozenset({'CUSTOM_bad'}),
+        )
+
+        published = self.publish(bad, *self.wanted)
+
+        (error,) = published.errors
+        self.assertIn('create trait CUSTOM_bad', str(error))
+        ours = self.read_ours()
+        self.assertEqual({}, ours.pop(bad.rp_uuid).inventories)
+        self.assertEqual(
+            {one.rp_uuid: one.inventories for one in self.wanted},
+            {one.rp_uuid: one.inventories for one in ours.values()},
+        )
+
+    def test_a_request_has_a_limited_number_of_providers(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(3, len(self.list_requests('POST', '/reshaper')))
+        self.assertEqual([], self.list_requests('PUT', '/inventories'))
+        self.assert_published(*self.wanted)
+
+    def test_only_those_of_a_refused_request_go_one_by_one(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+        self.app.refuse('POST', '/reshaper')
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(2, len(self.list_requests('PUT', '/inventories')))
+        self.assert_published(*self.wanted)
 
     def test_afterwards_generations_are_known(self) -> None:
         self.publish(*self.wanted)
@@ -462,7 +515,8 @@ class RestartTest(TreeTestCase):
     GOLD = 'CUSTOM_GOLD'
 
     def setUp(self) -> None:
-        self.path = f'{self.make_folder()}/host1.sqlite.published'
+        self.ledger = f'{self.make_folder()}/host1.sqlite'
+        self.path = memory.Memory(self.ledger).path
         super().setUp()
         self.client.ensure_trait(self.GOLD)
         # More than are checked by each publication.
@@ -478,7 +532,7 @@ class RestartTest(TreeTestCase):
     def make_writer(self) -> tree.TreeWriter:
         return tree.TreeWriter(
             placement_client.Client(self.make_adapter()),
-            memory=memory.Memory(self.path),
+            memory=memory.Memory(self.ledger),
             sleep=lambda seconds: None,
         )
 
@@ -516,6 +570,24 @@ class RestartTest(TreeTestCase):
         self.assertEqual(tree.Published(), published)
         self.assertEqual(1, self.list_extra())
         self.assert_right_at_last()
+
+    def test_a_few_publications_read_all_of_a_large_host(self) -> None:
+        self.wanted = (
+            *self.wanted,
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=11)
+                for one in range(11, 22)
+            ),
+        )
+        self.publish(*self.wanted)
+
+        self.restart()
+        left = [self.writer.believed]
+        for _ in range(seen.PUBLICATIONS - 1):
+            self.publish(*self.wanted)
+            left.append(self.writer.believed)
+
+        self.assertEqual([18, 13, 8, 3, 0], left)
 
     def test_each_provider_is_read_once(self) -> None:
         self.restart()
@@ -576,7 +648,7 @@ class RestartTest(TreeTestCase):
 
     def test_a_restored_database_is_published(self) -> None:
         """It has content and generations of the time of the backup."""
-        old = memory.Memory(self.path).read(hosts.NODE.uuid)
+        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
         self.wanted = (
             hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
             *self.wanted[1:],
@@ -591,7 +663,7 @@ class RestartTest(TreeTestCase):
 
     def test_a_restored_one_that_was_used_since_is_right_at_last(self) -> None:
         """So that it has the generation that is remembered."""
-        old = memory.Memory(self.path).read(hosts.NODE.uuid)
+        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
         self.wanted = (
             hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
             *self.wanted[1:],
@@ -713,6 +785,20 @@ class RestartTest(TreeTestCase):
         self.assertEqual([False], there)
         self.assertTrue(os.path.exists(self.path))
 
+    def test_nor_while_it_is_changed(self) -> None:
+        there: list[bool] = []
+        self.app.before_next(
+            'PUT',
+            f'{hosts.L3_1}/inventories',
+            lambda: there.append(os.path.exists(self.path)),
+        )
+        changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
+
+        self.publish(*self.wanted[:2], changed, *self.wanted[3:])
+
+        self.assertEqual([False], there)
+        self.assertTrue(os.path.exists(self.path))
+
     def test_nor_while_it_is_deleted(self) -> None:
         there: list[bool] = []
         self.app.before_next(
@@ -728,10 +814,10 @@ class RestartTest(TreeTestCase):
 
     def test_after_a_crash_while_it_is_changed_it_is_read(self) -> None:
         """Its generation has passed."""
-        before = memory.Memory(self.path).read(hosts.NODE.uuid)
+        before = memory.Memory(self.ledger).read(hosts.NODE.uuid)
         changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
         self.publish(*self.wanted[:2], changed, *self.wanted[3:])
-        memory.Memory(self.path).write(hosts.NODE.uuid, before)
+        memory.Memory(self.ledger).write(hosts.NODE.uuid, before)
 
         self.restart()
 
@@ -739,8 +825,8 @@ class RestartTest(TreeTestCase):
         self.assert_published(*self.wanted)
 
     def test_of_another_node_nothing_is_believed(self) -> None:
-        memory.Memory(self.path).write(
-            uuids.other_node, memory.Memory(self.path).read(hosts.NODE.uuid)
+        memory.Memory(self.ledger).write(
+            uuids.other_node, memory.Memory(self.ledger).read(hosts.NODE.uuid)
         )
 
         self.restart()
@@ -760,9 +846,9 @@ class RestartTest(TreeTestCase):
 
     def lie(self, rp_uuid: str, **values: Any) -> None:
         """Remember other things of a provider than placement has."""
-        known = dict(memory.Memory(self.path).read(hosts.NODE.uuid))
+        known = dict(memory.Memory(self.ledger).read(hosts.NODE.uuid))
         known[rp_uuid] = dataclasses.replace(known[rp_uuid], **values)
-        memory.Memory(self.path).write(hosts.NODE.uuid, known)
+        memory.Memory(self.ledger).write(hosts.NODE.uuid, known)
 
 
 class RemovalTest(TreeTestCase):

@@ -130,9 +130,8 @@ class AgentTest(backends.Static):
 
     def test_what_it_has_published_is_remembered(self) -> None:
         host = self.agents['host1'].host
-        path = f'{host.ledger_path}{memory.SUFFIX}'
 
-        remembered = memory.Memory(path).read(host.node.uuid)
+        remembered = memory.Memory(host.ledger_path).read(host.node.uuid)
 
         self.assertEqual({self.find_seats('host1')}, {*remembered})
 

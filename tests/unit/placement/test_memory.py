@@ -2,6 +2,8 @@
 
 """Tests of the file with what placement last had of a host's providers."""
 
+import dataclasses
+import errno
 import hashlib
 import json
 import logging
@@ -37,14 +39,15 @@ BOTH = {uuids.one: ONE, uuids.two: TWO}
 class MemoryTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.path = pathlib.Path(self.make_folder()) / 'it.published'
-        self.memory = memory.Memory(str(self.path))
+        self.ledger = pathlib.Path(self.make_folder()) / 'it'
+        self.memory = memory.Memory(str(self.ledger))
+        self.path = pathlib.Path(self.memory.path)
         self.log = self.useFixture(
             fixtures.FakeLogger(memory.LOG.logger.name, level=logging.INFO)
         )
 
     def read(self) -> object:
-        return memory.Memory(str(self.path)).read(uuids.node)
+        return memory.Memory(str(self.ledger)).read(uuids.node)
 
     def rewrite(self, **values: object) -> None:
         """Change what is in the file, as another version would write it."""
@@ -148,5 +151,71 @@ class MemoryTest(base.TestCase):
 
         self.assertEqual({}, self.read())
         self.memory.forget()
+        self.memory.forget()
+        self.assertEqual(1, self.log.output.count('cannot be removed'))
         self.memory.write(uuids.node, BOTH)
         self.assertIn('cannot be written', self.log.output)
+
+    def test_a_full_disk_leaves_no_former_file(self) -> None:
+        self.memory.write(uuids.node, BOTH)
+        made = self.path.with_name(f'{self.path.name}.new')
+        made.symlink_to('/dev/full')
+
+        self.memory.write(uuids.node, {uuids.one: ONE})
+
+        self.assertEqual([], os.listdir(self.path.parent))
+        self.assertIn('No space left', self.log.output)
+        self.assertNotIn('cannot be removed', self.log.output)
+        self.memory.write(uuids.node, BOTH)
+        self.assertEqual(BOTH, self.read())
+
+    def test_what_cannot_be_removed_is_emptied(self) -> None:
+        """As in a folder that others own."""
+        self.memory.write(uuids.node, BOTH)
+
+        def refuse(path: str) -> None:
+            raise PermissionError(errno.EACCES, 'Permission denied', path)
+
+        self.useFixture(fixtures.MonkeyPatch('os.unlink', refuse))
+        self.memory.forget()
+
+        self.assertEqual(b'', self.path.read_bytes())
+        self.assertEqual({}, self.read())
+
+    def test_it_is_beside_the_ledger_and_not_beside_a_link(self) -> None:
+        link = pathlib.Path(self.make_folder()) / 'link'
+        link.symlink_to(self.ledger)
+
+        self.assertEqual(str(self.path), memory.Memory(str(link)).path)
+
+    def test_other_fields_need_another_version(self) -> None:
+        """Raise ``VERSION`` with any change of these."""
+        self.assertEqual(
+            (
+                1,
+                {
+                    'rp_uuid',
+                    'name',
+                    'parent_uuid',
+                    'generation',
+                    'inventories',
+                    'traits',
+                    'aggregates',
+                    'published_traits',
+                    'is_unread',
+                },
+                {
+                    'total',
+                    'reserved',
+                    'min_unit',
+                    'max_unit',
+                    'step_size',
+                    'allocation_ratio',
+                },
+            ),
+            (
+                memory.VERSION,
+                {one.name for one in dataclasses.fields(provider.Provider)},
+                {one.name for one in dataclasses.fields(inventory.Inventory)},
+            ),
+        )
