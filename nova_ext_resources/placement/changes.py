@@ -11,7 +11,6 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement import target as target_mod
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +85,15 @@ class Held:
 class Step:
     """All changes of one provider.
 
-    :ivar goal: what is wanted; None to delete it
+    :ivar target: the wanted state; None to delete it
     :ivar seen: the state in placement; None where it does not exist
     :ivar after: uuids of the providers whose steps come before
     """
 
     rp_uuid: str
-    goal: target_mod.Goal | None
+    target: provider_obj.Provider | None
     seen: provider_obj.Provider | None
     after: frozenset[str] = frozenset()
-
-    @property
-    def target(self) -> provider_obj.Provider | None:
-        """The wanted state; None to delete it."""
-        return None if self.goal is None else self.goal.find_target(self.seen)
 
     @property
     def changes(self) -> tuple[Change, ...]:

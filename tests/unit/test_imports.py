@@ -92,7 +92,6 @@ PURE = (
     'placement.changes',
     'placement.pool_target',
     'placement.sync',
-    'placement.target',
     'reservation.',
     'tuning.controller',
     'tuning.history',
