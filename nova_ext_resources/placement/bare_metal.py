@@ -178,9 +178,10 @@ def fit(
 ) -> _Fitting:
     """Return what can be published below a node, and what is wrong. Pure.
 
-    A class that a node itself has would let flavors have another node than
-    they ask for, or one that is in use. Servers that require a trait that
-    ironic does not have for the node would fail when it is deployed.
+    With a class that a node itself has, placement would offer candidates
+    without the node's own provider, which Nova's scheduler does not use.
+    Servers that require a trait that ironic does not have for the node would
+    fail when it is deployed.
 
     :param roots: Nova's own providers of all nodes that there are
     """
