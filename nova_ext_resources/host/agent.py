@@ -21,6 +21,7 @@ from nova_ext_resources.host import metrics
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
@@ -85,6 +86,7 @@ class Agent(worker.Worker):
             published=lambda: self.host.published,
             owned=lambda: self.host.published,
             is_complete=lambda: self.host.found.is_complete,
+            memory=memory.Memory(self.host.ledger_path),
             interval=self._interval,
         )
         self.metrics = metrics.Metrics(

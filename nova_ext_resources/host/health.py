@@ -220,13 +220,17 @@ class Health:
         )
 
     def observe_publisher(self, status: publisher_mod.Status) -> None:
-        """Note whether the host is published; nothing before the first try."""
+        """Note whether the host is published, as far as that is known."""
         if status.failure or status.last_success_at:
             self.note(
                 Part.PUBLISHER,
                 failure=status.failure,
                 at=status.last_success_at,
             )
+        else:
+            with self._lock:
+                unknown = PartHealth(part=Part.PUBLISHER)
+                self._parts[Part.PUBLISHER, ''] = unknown
         held = (
             alarm_mod.Problem(
                 alarm=alarm_mod.PROVIDER_IN_USE,

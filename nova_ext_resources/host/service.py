@@ -33,6 +33,7 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
 
@@ -110,6 +111,7 @@ class HostService:
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
             is_complete=lambda: self.host.found.is_complete,
+            memory=memory.Memory(self.host.ledger_path),
             on_deleted=compute.on_deleted,
             interval=self._interval,
         )

@@ -11,6 +11,7 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import target as target_mod
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +86,20 @@ class Held:
 class Step:
     """All changes of one provider.
 
-    :ivar target: the wanted state; None to delete it
+    :ivar goal: what is wanted; None to delete it
     :ivar seen: the state in placement; None where it does not exist
     :ivar after: uuids of the providers whose steps come before
     """
 
     rp_uuid: str
-    target: provider_obj.Provider | None
+    goal: target_mod.Goal | None
     seen: provider_obj.Provider | None
     after: frozenset[str] = frozenset()
+
+    @property
+    def target(self) -> provider_obj.Provider | None:
+        """The wanted state; None to delete it."""
+        return None if self.goal is None else self.goal.find_target(self.seen)
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -216,6 +216,40 @@ class Client:
             rp_uuid, 'aggregates', sorted(aggregates), generation
         )
 
+    def reshape(
+        self,
+        inventories: Mapping[
+            str, tuple[int, Mapping[str, inventory_obj.Inventory]]
+        ],
+    ) -> None:
+        """Replace all inventories of several providers, in one transaction.
+
+        The answer does not say which generations they have then.
+
+        :param inventories: rp_uuid -> generation, and inventories by class
+        :raises PlacementRefused: the user lacks the role ``service``, or a
+            provider is not there
+        :raises ConcurrentUpdate: one ``generation`` has passed
+        :raises InventoryInUse: allocations hold one that is left out
+        """
+        self._endpoint.request(
+            'POST',
+            '/reshaper',
+            f'set inventories of {len(inventories)} providers',
+            json={
+                'inventories': {
+                    rp_uuid: {
+                        'resource_provider_generation': generation,
+                        'inventories': {
+                            name: inv.to_dict() for name, inv in own.items()
+                        },
+                    }
+                    for rp_uuid, (generation, own) in inventories.items()
+                },
+                'allocations': {},
+            },
+        )
+
     def _replace(
         self, rp_uuid: str, noun: str, content: Any, generation: int
     ) -> int:

@@ -14,7 +14,11 @@ from nova_ext_resources.placement import client as placement_client
 
 
 class FieldWriter:
-    """Creates custom names before they are used, once in this process."""
+    """Creates custom names before they are used, once in this process.
+
+    Several threads may write where all names were created before: otherwise
+    they create the same ones.
+    """
 
     def __init__(self, client: placement_client.Client) -> None:
         self._setters: dict[str, Callable[[str, Any, int], int]] = {
@@ -40,8 +44,8 @@ class FieldWriter:
         :raises ConcurrentUpdate: other software was faster
         """
         with as_conflict(seen.name):
-            if change.field in self._creators:
-                self._create_names(change.field, change.content)
+            for field, name in self.list_unknown([change]):
+                self.create_name(field, name)
             generation = self._setters[change.field](
                 seen.rp_uuid, change.content, seen.generation or 0
             )
@@ -49,12 +53,31 @@ class FieldWriter:
             seen, generation=generation, **{change.field: change.content}
         )
 
-    def _create_names(self, field: str, names: Iterable[str]) -> None:
-        for name in sorted(names):
-            # Classes and traits can have the same name.
-            if name.startswith('CUSTOM_') and (field, name) not in self._known:
-                self._creators[field](name)
-                self._known.add((field, name))
+    def list_unknown(
+        self, pending: Iterable[changes.Change]
+    ) -> list[tuple[str, str]]:
+        """Return the names that may have to be created before changes.
+
+        :returns: ``traits`` or ``inventories``, and the name of a trait or of
+            a resource class, sorted
+        """
+        names = {
+            (change.field, name)
+            for change in pending
+            if isinstance(change, changes.Replace)
+            and change.field in self._creators
+            for name in change.content
+            if name.startswith('CUSTOM_')
+        }
+        return sorted(names - self._known)
+
+    def create_name(self, field: str, name: str) -> None:
+        """Create a trait or a resource class unless it is there.
+
+        :param field: ``traits`` or ``inventories``
+        """
+        self._creators[field](name)
+        self._known.add((field, name))
 
 
 @contextlib.contextmanager

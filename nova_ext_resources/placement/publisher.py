@@ -22,6 +22,7 @@ from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import bare_metal
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory as memory_mod
 from nova_ext_resources.placement import pool_sweep
 from nova_ext_resources.placement import pools as pools_mod
 from nova_ext_resources.placement import tree
@@ -32,6 +33,10 @@ LOG = logging.getLogger(__name__)
 #: Seconds after the first failure; doubled after each further one, up to
 #: the interval.
 FIRST_BACK_OFF = 1.0
+
+#: Seconds from one round to the next, before they are varied at random, while
+#: providers are only believed: a minute at most.
+CHECK_INTERVAL = 54.0
 
 #: What differs each time in texts that say the same: addresses of objects,
 #: ids of requests.
@@ -45,10 +50,12 @@ _RANDOM = random.SystemRandom()
 class Status:
     """How publishing goes, for health checks.
 
-    :ivar last_success_at: when everything last was as wanted; None: never
+    :ivar last_success_at: when everything last was as wanted; None: never, or
+        not known, because providers are only believed
     :ivar last_failure_at: when something last failed; None: never
     :ivar failure: what is wrong now, '' when nothing is
-    :ivar failures: rounds that failed since the last success
+    :ivar failures: rounds that failed since the last one that did not
+    :ivar believed: see :attr:`.tree.TreeWriter.believed`
     :ivar held: what should go and cannot, because it is in use
     :ivar problems: of pools that belong to no host, and of bare-metal nodes
     """
@@ -57,6 +64,7 @@ class Status:
     last_failure_at: datetime.datetime | None = None
     failure: str = ''
     failures: int = 0
+    believed: int = 0
     held: tuple[changes.Held, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
 
@@ -102,7 +110,7 @@ class Publisher(worker.Worker):
         of this package is, see :func:`.sync.plan`
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
-    :param on_deleted: see :class:`.tree.TreeWriter`
+    :param memory: see :class:`.tree.TreeWriter`, as is ``on_deleted``
     :param interval: seconds from one round to the next
     """
 
@@ -120,6 +128,7 @@ class Publisher(worker.Worker):
         published: Callable[[], Collection[str]] = frozenset,
         owned: Callable[[], Collection[str] | None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
+        memory: memory_mod.Memory | None = None,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
@@ -139,7 +148,7 @@ class Publisher(worker.Worker):
         self._due_at = 0.0
         self._last: _Wanted | None = None
         self._writer = tree.TreeWriter(
-            client, sleep=self._sleep, on_deleted=on_deleted
+            client, memory=memory, sleep=self._sleep, on_deleted=on_deleted
         )
         self._pools = pools_mod.PoolWriter(client, sleep=self._sleep)
         self._nodes = bare_metal.BareMetalWriter(client, sleep=self._sleep)
@@ -246,7 +255,10 @@ class Publisher(worker.Worker):
             # Before the round: what wakes it from now on is not missed.
             self._is_due = False
             self.run_round()
-            delay = find_delay(self._status.failures, self._interval)
+            interval = self._interval
+            if self._status.believed:
+                interval = min(interval, CHECK_INTERVAL)
+            delay = find_delay(self._status.failures, interval)
             self._due_at = time.monotonic() + delay
         return max(self._due_at - time.monotonic(), 0.0)
 
@@ -312,11 +324,16 @@ class Publisher(worker.Worker):
                 },
             )
         self._logged = ''
+        if not self._writer.believed:
+            self._status = dataclasses.replace(
+                self._status,
+                last_success_at=timeutils.utcnow(with_timezone=True),
+            )
         self._status = dataclasses.replace(
             self._status,
-            last_success_at=timeutils.utcnow(with_timezone=True),
             failure='',
             failures=0,
+            believed=self._writer.believed,
         )
 
     def _note_failure(
@@ -340,4 +357,5 @@ class Publisher(worker.Worker):
             last_failure_at=timeutils.utcnow(with_timezone=True),
             failure=failure,
             failures=self._status.failures + 1,
+            believed=self._writer.believed,
         )

@@ -15,6 +15,7 @@ import graphlib
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
+from nova_ext_resources.placement import target
 
 #: rp_uuid -> resource class -> consumer uuids
 Holders = Mapping[str, Mapping[str, Collection[str]]]
@@ -30,6 +31,11 @@ class Plan:
 
     waves: tuple[tuple[changes.Step, ...], ...]
     held: tuple[changes.Held, ...] = ()
+
+    @property
+    def rp_uuids(self) -> frozenset[str]:
+        """The providers that it changes."""
+        return frozenset(step.rp_uuid for wave in self.waves for step in wave)
 
     @property
     def changes(self) -> tuple[changes.Change, ...]:
@@ -71,33 +77,28 @@ def plan(
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
     seen_by_uuid = {p.rp_uuid: p for p in seen}
     ours = _find_ours(wanted_by_uuid, seen_by_uuid.values())
-    if not may_delete:
-        wanted_by_uuid = {
-            rp_uuid: _add(one, ours.get(rp_uuid))
-            for rp_uuid, one in wanted_by_uuid.items()
-        }
     held_by = (holders or {}) if may_delete else {}
-
-    targets = {
-        rp_uuid: _make_target(
-            provider, ours.get(rp_uuid), held_by.get(rp_uuid, {})
+    goals = {
+        rp_uuid: target.Goal(
+            wanted=provider,
+            held=held_by.get(rp_uuid, {}),
+            may_delete=may_delete,
         )
         for rp_uuid, provider in wanted_by_uuid.items()
     }
     leaving = ours.keys() - wanted_by_uuid.keys() if may_delete else set()
     if owned is None:
-        staying = _find_staying(leaving, targets, seen_by_uuid, held_by)
+        staying = _find_staying(leaving, wanted_by_uuid, seen_by_uuid, held_by)
     else:
         staying = leaving = leaving & {*owned}
     for rp_uuid in staying:
-        emptied = dataclasses.replace(ours[rp_uuid], inventories={})
-        target = _make_target(emptied, ours[rp_uuid], held_by.get(rp_uuid, {}))
-        if owned is not None and not target.inventories:
-            # It ties the host to no pool any more.
-            target = dataclasses.replace(target, aggregates=frozenset())
-        targets[rp_uuid] = target
+        goals[rp_uuid] = target.Goal(
+            wanted=dataclasses.replace(ours[rp_uuid], inventories={}),
+            held=held_by.get(rp_uuid, {}),
+            is_emptied=owned is not None,
+        )
     return Plan(
-        waves=_make_waves(targets, ours, leaving - staying),
+        waves=_make_waves(goals, ours, leaving - staying),
         held=tuple(
             sorted(
                 [
@@ -120,7 +121,7 @@ def find_shrinking(
         sorted(
             rp_uuid
             for rp_uuid, provider in ours.items()
-            if _list_vanished(wanted_by_uuid.get(rp_uuid), provider)
+            if target.list_vanished(wanted_by_uuid.get(rp_uuid), provider)
         )
     )
 
@@ -141,58 +142,9 @@ def _find_ours(
     }
 
 
-def _list_vanished(
-    wanted: provider_obj.Provider | None, seen: provider_obj.Provider
-) -> list[str]:
-    kept = wanted.inventories if wanted else {}
-    return sorted(seen.inventories.keys() - kept.keys())
-
-
-def _add(
-    wanted: provider_obj.Provider, seen: provider_obj.Provider | None
-) -> provider_obj.Provider:
-    """Add what is seen of a provider to what is wanted.
-
-    Traits only where a part was not read: of one that was, they may have
-    changed, as those of an FPGA region that was programmed anew.
-    """
-    if seen is None:
-        return wanted
-    is_whole = not wanted.is_unread and not _list_vanished(wanted, seen)
-    return dataclasses.replace(
-        wanted,
-        inventories={**seen.inventories, **wanted.inventories},
-        traits=wanted.traits if is_whole else wanted.traits | seen.traits,
-    )
-
-
-def _make_target(
-    wanted: provider_obj.Provider,
-    seen: provider_obj.Provider | None,
-    held: Mapping[str, Collection[str]],
-) -> provider_obj.Provider:
-    """Add the owner trait, what operators added, and what is held, closed."""
-    closed = {}
-    added, aggregates = frozenset[str](), frozenset[str]()
-    if seen is not None:
-        added = seen.traits - wanted.published_traits
-        aggregates = seen.aggregates
-        for name in _list_vanished(wanted, seen):
-            if held.get(name):
-                left = seen.inventories[name]
-                closed[name] = dataclasses.replace(left, reserved=left.total)
-    return dataclasses.replace(
-        wanted,
-        traits=wanted.traits | added | {provider_obj.OWNER_TRAIT},
-        aggregates=wanted.aggregates | aggregates,
-        inventories={**wanted.inventories, **closed},
-        generation=None,
-    )
-
-
 def _find_staying(
     leaving: Collection[str],
-    targets: Mapping[str, provider_obj.Provider],
+    wanted: Mapping[str, provider_obj.Provider],
     seen: Mapping[str, provider_obj.Provider],
     holders: Holders,
 ) -> set[str]:
@@ -202,7 +154,7 @@ def _find_staying(
     """
     parents = {
         **{p.rp_uuid: p.parent_uuid for p in seen.values()},
-        **{p.rp_uuid: p.parent_uuid for p in targets.values()},
+        **{p.rp_uuid: p.parent_uuid for p in wanted.values()},
     }
     staying: set[str] = set()
     visited: set[str] = set()
@@ -224,7 +176,7 @@ def _list_held_inventories(
     holders: Holders,
 ) -> Iterable[changes.Held]:
     for rp_uuid, provider in ours.items():
-        for name in _list_vanished(wanted.get(rp_uuid), provider):
+        for name in target.list_vanished(wanted.get(rp_uuid), provider):
             consumers = holders.get(rp_uuid, {}).get(name)
             if consumers:
                 yield changes.Held(
@@ -255,17 +207,15 @@ def _list_held_by_children(
 
 
 def _make_waves(
-    targets: Mapping[str, provider_obj.Provider],
+    goals: Mapping[str, target.Goal],
     ours: Mapping[str, provider_obj.Provider],
     going: Collection[str],
 ) -> tuple[tuple[changes.Step, ...], ...]:
     """Order parents before children; for deletion, the other way round."""
     after: dict[str, set[str]] = {}
-    for rp_uuid, target in targets.items():
-        parent_uuid = target.parent_uuid
-        after[rp_uuid] = (
-            {parent_uuid} & targets.keys() if parent_uuid else set()
-        )
+    for rp_uuid, goal in goals.items():
+        parent_uuid = goal.wanted.parent_uuid
+        after[rp_uuid] = {parent_uuid} & goals.keys() if parent_uuid else set()
     for rp_uuid in going:
         # Children that move away from it count too.
         after[rp_uuid] = {
@@ -287,7 +237,7 @@ def _make_waves(
         steps = [
             changes.Step(
                 rp_uuid=rp_uuid,
-                target=targets.get(rp_uuid),
+                goal=goals.get(rp_uuid),
                 seen=ours.get(rp_uuid),
                 after=frozenset(after[rp_uuid]),
             )

@@ -9,30 +9,25 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent import futures
 import dataclasses
+import itertools
 import time
-from typing import TypeVar
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import bulk
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import fields
+from nova_ext_resources.placement import memory as memory_mod
 from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import seen as seen_mod
 from nova_ext_resources.placement import sync
 
 LOG = logging.getLogger(__name__)
-
-_T = TypeVar('_T')
-_R = TypeVar('_R')
-
-#: Requests at the same time; below the ten connections that a session of
-#: requests keeps alive.
-WORKERS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +59,46 @@ class Published:
         )
 
 
+@dataclasses.dataclass(slots=True)
+class _Done:
+    """What becomes of the steps of one publication.
+
+    :ivar written: uuids, as is ``failed``
+    :ivar left: aggregates of providers that were deleted
+    """
+
+    written: set[str] = dataclasses.field(default_factory=set)
+    failed: set[str] = dataclasses.field(default_factory=set)
+    errors: list[exception.PlacementError] = dataclasses.field(
+        default_factory=list
+    )
+    left: set[str] = dataclasses.field(default_factory=set)
+
+    def note(
+        self, step: changes.Step, result: provider_obj.Provider | None
+    ) -> None:
+        self.written.add(step.rp_uuid)
+        if result is None and step.seen is not None:
+            self.left |= step.seen.aggregates
+
+    def note_failure(
+        self, step: changes.Step, error: exception.PlacementError
+    ) -> None:
+        self.written.discard(step.rp_uuid)
+        self.failed.add(step.rp_uuid)
+        self.errors.append(error)
+
+
 class TreeWriter:
     """Publishes; used by one thread at a time.
 
-    It remembers our providers as it last saw them. The same generation means
-    that nothing has changed, so that a publication without changes is one
-    request. Another generation may mean nothing, because every allocation
-    changes it: then that provider is read again.
+    A publication without changes is one request, because what placement has
+    is remembered with its generations. Nothing is written that is based on
+    what was remembered over a restart alone. If that is wrong, placement stays
+    wrong until all of it has been read: that takes a publication for every
+    four providers, see :attr:`believed`.
 
+    :param memory: remembers over restarts; None reads all at each start
     :param sleep: waits between attempts; may be cut short
     :param on_deleted: called after a publication, also after one that broke
         off, that has deleted a provider, or perhaps has
@@ -81,6 +108,7 @@ class TreeWriter:
         self,
         client: placement_client.Client,
         *,
+        memory: memory_mod.Memory | None = None,
         sleep: Callable[[float], None] = time.sleep,
         on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
@@ -88,9 +116,9 @@ class TreeWriter:
         self._on_deleted = on_deleted
         self._may_have_deleted = False
         self._fields = fields.FieldWriter(client)
+        self._bulk = bulk.BulkWriter(client)
         self._call = retry.make_strategy(sleep)
-        self._seen: dict[str, provider_obj.Provider] = {}
-        self._foreign: set[str] = set()
+        self._tree = seen_mod.SeenTree(client, self._call, memory)
 
     def publish(
         self,
@@ -110,13 +138,20 @@ class TreeWriter:
         """
         plan = self.plan(node, wanted, may_delete=may_delete, owned=owned)
         try:
-            return self._apply(plan)
+            published = self._apply(plan)
+            self._tree.remember(node)
+            return published
         finally:
             if self._may_have_deleted:
                 self._may_have_deleted = False
                 self._on_deleted()
 
     # Reading
+
+    @property
+    def believed(self) -> int:
+        """How many providers have not been read since the start."""
+        return self._tree.believed
 
     def plan(
         self,
@@ -132,87 +167,21 @@ class TreeWriter:
         :raises PlacementError: placement could not be read
         """
         wanted = tuple(wanted)
-        seen = self._read(node, {p.rp_uuid for p in wanted})
-        shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
-        holders = self._map(self._list_holders, shrinking)
-        return sync.plan(
-            wanted,
-            seen,
-            holders=dict(zip(shrinking, holders, strict=True)),
-            may_delete=may_delete,
-            owned=owned,
-        )
-
-    def _read(
-        self, node: provider_obj.Node, wanted_uuids: set[str]
-    ) -> list[provider_obj.Provider]:
-        listed = self._call(self._client.list_providers, in_tree=node.uuid)
-        uuids = {p.rp_uuid for p in listed}
-        if node.uuid not in uuids:
-            raise exception.NotFound(
-                action=f'show the provider of compute node '
-                f'{node.hypervisor_hostname} ({node.uuid})',
-                detail='it does not exist yet. nova-compute creates it '
-                'shortly after its first start; extended resources are '
-                'published as soon as it exists. If it is missing for more '
-                'than a few minutes, look for ResourceProviderCreationFailed '
-                'in the log of nova-compute, and for a resource provider of '
-                'the same name and another uuid: openstack resource provider '
-                f'list --name {node.hypervisor_hostname}',
+        listed = self._tree.read(node, {p.rp_uuid for p in wanted})
+        is_checked = False
+        while not is_checked:
+            seen = self._tree.fill(listed)
+            shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
+            holders = seen_mod.run_each(self._list_holders, shrinking)
+            plan = sync.plan(
+                wanted,
+                seen,
+                holders=dict(zip(shrinking, holders, strict=True)),
+                may_delete=may_delete,
+                owned=owned,
             )
-        self._foreign &= uuids
-        self._seen = {k: v for k, v in self._seen.items() if k in uuids}
-        self._learn_owners(node, listed, wanted_uuids)
-        moved = [p for p in listed if self._has_moved(p)]
-        for provider in self._map(self._read_provider, moved):
-            if provider is not None:
-                self._seen[provider.rp_uuid] = provider
-        for provider in listed:
-            if provider.rp_uuid in self._seen:
-                # Name and parent change without a new generation.
-                self._seen[provider.rp_uuid] = dataclasses.replace(
-                    self._seen[provider.rp_uuid],
-                    name=provider.name,
-                    parent_uuid=provider.parent_uuid,
-                )
-        return [self._seen.get(p.rp_uuid, p) for p in listed]
-
-    def _learn_owners(
-        self,
-        node: provider_obj.Node,
-        listed: Sequence[provider_obj.Provider],
-        wanted_uuids: set[str],
-    ) -> None:
-        """Find out which unknown providers belong to other software."""
-        known = self._foreign | self._seen.keys() | wanted_uuids
-        unknown = {p.rp_uuid for p in listed} - known
-        if unknown - {node.uuid}:
-            unknown -= self._call(self._list_owned, node)
-        self._foreign |= unknown
-        self._foreign -= wanted_uuids
-
-    def _list_owned(self, node: provider_obj.Node) -> set[str]:
-        # Placement refuses to search for a trait that it does not know.
-        if not self._client.has_trait(provider_obj.OWNER_TRAIT):
-            return set()
-        owned = self._client.list_providers(
-            in_tree=node.uuid, required=provider_obj.OWNER_TRAIT
-        )
-        return {p.rp_uuid for p in owned}
-
-    def _has_moved(self, listed: provider_obj.Provider) -> bool:
-        if listed.rp_uuid in self._foreign:
-            return False
-        seen = self._seen.get(listed.rp_uuid)
-        return seen is None or seen.generation != listed.generation
-
-    def _read_provider(
-        self, listed: provider_obj.Provider
-    ) -> provider_obj.Provider | None:
-        try:
-            return self._call(self._client.read_provider, listed)
-        except exception.NotFound:
-            return None
+            is_checked = not self._tree.check(listed, plan.rp_uuids)
+        return plan
 
     def _list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         try:
@@ -223,60 +192,148 @@ class TreeWriter:
     # Writing
 
     def _apply(self, plan: sync.Plan) -> Published:
-        written = 0
-        left: set[str] = set()
-        failed: set[str] = set()
-        failures: list[exception.PlacementError] = []
-        for wave in plan.waves:
-            # Steps that depend on a failed one would fail too.
-            steps = [step for step in wave if not step.after & failed]
-            failed |= {step.rp_uuid for step in wave if step not in steps}
-            for step, result in zip(
-                steps, self._map(self._settle_safely, steps), strict=True
-            ):
-                # When it failed, what is remembered of it may be wrong.
-                self._seen.pop(step.rp_uuid, None)
-                if isinstance(result, exception.PlacementError):
-                    failed.add(step.rp_uuid)
-                    failures.append(result)
-                    self._fields.forget_names()
-                    continue
-                written += 1
-                if result is not None:
-                    self._seen[step.rp_uuid] = result
-                elif step.seen is not None:
-                    left |= step.seen.aggregates
-            for error in failures:
-                if isinstance(error, exception.PlacementUnavailable):
-                    raise error
+        done = _Done()
+        later = bulk.choose(plan)
+        if plan.waves:
+            self._create_names(plan)
+            # Before any write: a provider that is created again could come to
+            # the generation that is remembered.
+            self._tree.forget()
+        self._settle_waves(plan.waves, later, done)
+        self._settle_later(plan, later - done.failed, done)
         return Published(
-            written=written,
+            written=len(done.written),
             held=plan.held,
-            errors=tuple(failures),
-            left=frozenset(left),
+            errors=tuple(done.errors),
+            left=frozenset(done.left),
         )
 
+    def _create_names(self, plan: sync.Plan) -> None:
+        """Create the traits and classes of a plan, one after the other.
+
+        One that placement refuses fails the steps that have it, later.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        for field, name in self._fields.list_unknown(plan.changes):
+            try:
+                self._call(self._fields.create_name, field, name)
+            except exception.PlacementRefused as err:
+                LOG.debug('Placement: %s', err)
+
+    def _settle_later(
+        self, plan: sync.Plan, left: frozenset[str], done: '_Done'
+    ) -> None:
+        """Write the inventories that were left, together where possible.
+
+        What cannot be written together is written one by one: one provider
+        may be the reason, and shall not stop the others.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        waves = [
+            [
+                dataclasses.replace(
+                    step, seen=self._tree.providers[step.rp_uuid]
+                )
+                for step in wave
+                if step.rp_uuid in left
+            ]
+            for wave in plan.waves
+        ]
+        for steps in bulk.split([*itertools.chain(*waves)]):
+            if self._write_together(steps):
+                left -= {step.rp_uuid for step in steps}
+        self._settle_waves(
+            (
+                [step for step in wave if step.rp_uuid in left]
+                for wave in waves
+            ),
+            frozenset(),
+            done,
+        )
+
+    def _settle_waves(
+        self,
+        waves: Iterable[Iterable[changes.Step]],
+        later: frozenset[str],
+        done: '_Done',
+    ) -> None:
+        """Take steps in their order.
+
+        :param later: uuids of those whose inventories are written later
+        :raises PlacementUnavailable: placement went away
+        """
+        for wave in waves:
+            # Steps that depend on a failed one would fail too.
+            steps = [step for step in wave if not step.after & done.failed]
+            done.failed |= {step.rp_uuid for step in wave if step not in steps}
+            self._settle_all(steps, later, done)
+
+    def _settle_all(
+        self,
+        steps: Sequence[changes.Step],
+        later: frozenset[str],
+        done: '_Done',
+    ) -> None:
+        results = seen_mod.run_each(
+            lambda step: self._settle_safely(step, later), steps
+        )
+        for step, result in zip(steps, results, strict=True):
+            if isinstance(result, exception.PlacementError):
+                # What is remembered of it may be wrong.
+                self._tree.note(step.rp_uuid, None)
+                done.note_failure(step, result)
+                self._fields.forget_names()
+            else:
+                self._tree.note(step.rp_uuid, result)
+                done.note(step, result)
+        for error in done.errors:
+            if isinstance(error, exception.PlacementUnavailable):
+                raise error
+
+    def _write_together(self, steps: Sequence[changes.Step]) -> bool:
+        """Write inventories by one request; return whether that was taken."""
+        try:
+            written = self._bulk.write(steps)
+        except exception.PlacementError as err:
+            LOG.debug('Placement: inventories are set one by one: %s', err)
+            return False
+        for step in steps:
+            # What is not known is read next time.
+            self._tree.note(step.rp_uuid, written.get(step.rp_uuid))
+        return True
+
     def _settle_safely(
-        self, step: changes.Step
+        self, step: changes.Step, later: frozenset[str]
     ) -> provider_obj.Provider | exception.PlacementError | None:
         try:
-            return self._settle(step)
+            return self._settle(step, is_later=step.rp_uuid in later)
         except exception.PlacementError as err:
             return err
 
-    def _settle(self, step: changes.Step) -> provider_obj.Provider | None:
+    def _settle(
+        self, step: changes.Step, *, is_later: bool
+    ) -> provider_obj.Provider | None:
         """Bring one provider to its target.
 
         If other software writes to it meanwhile, only this provider is read
-        again, and the remaining changes are computed again.
+        again, and its target and the remaining changes are computed again.
+
+        :param is_later: whether its inventories are written later
         """
         is_first = True
 
         def attempt() -> provider_obj.Provider | None:
-            nonlocal is_first
-            seen = step.seen if is_first else self._find(step.rp_uuid)
+            nonlocal step, is_first
+            if not is_first:
+                found = self._find(step.rp_uuid)
+                step = dataclasses.replace(step, seen=found)
             is_first = False
-            while pending := changes.diff(step.target, seen):
+            target, seen = step.target, step.seen
+            while pending := changes.diff(target, seen):
+                if is_later and len(pending) == 1 and bulk.is_last(pending):
+                    break
                 seen = self._write(pending[0], seen)
             return seen
 
@@ -316,11 +373,3 @@ class TreeWriter:
         return dataclasses.replace(
             seen, name=change.name, parent_uuid=change.parent_uuid
         )
-
-    def _map(
-        self, function: Callable[[_T], _R], items: Sequence[_T]
-    ) -> list[_R]:
-        if len(items) < 2:
-            return [function(item) for item in items]
-        with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-            return list(pool.map(function, items))

@@ -30,7 +30,8 @@ class RecordingApp:
         self._app = app
         self._lock = threading.Lock()
         self._hooks: list[tuple[str, str, Callable[[], None]]] = []
-        self._outages: list[tuple[str, str]] = []
+        self._outages: list[tuple[str, str, str]] = []
+        self._losses: list[tuple[str, str]] = []
         self.requests: list[str] = []
 
     def before_next(
@@ -41,7 +42,15 @@ class RecordingApp:
 
     def fail(self, method: str, path: str, times: int) -> None:
         """Answer 503 to the next requests whose path ends so."""
-        self._outages += [(method, path)] * times
+        self._outages += [(method, path, '503 Service Unavailable')] * times
+
+    def refuse(self, method: str, path: str) -> None:
+        """Answer 403 once, as to a user without the role for it."""
+        self._outages.append((method, path, '403 Forbidden'))
+
+    def lose(self, method: str, path: str) -> None:
+        """Do what is asked for once, and answer 503 all the same."""
+        self._losses.append((method, path))
 
     def _take_hooks(self, method: str, path: str) -> list[Callable[[], None]]:
         with self._lock:
@@ -63,8 +72,13 @@ class RecordingApp:
             for outage in self._outages:
                 if outage[0] == method and path.endswith(outage[1]):
                     self._outages.remove(outage)
-                    start_response('503 Service Unavailable', [])
+                    start_response(outage[2], [])
                     return [b'']
+            if (method, path) in self._losses:
+                self._losses.remove((method, path))
+                self._app(environ, lambda *_answer: None)
+                start_response('503 Service Unavailable', [])
+                return [b'']
             answer: Iterable[bytes] = self._app(environ, start_response)
             return answer
 

@@ -92,6 +92,7 @@ PURE = (
     'placement.changes',
     'placement.pool_target',
     'placement.sync',
+    'placement.target',
     'reservation.',
     'tuning.controller',
     'tuning.history',

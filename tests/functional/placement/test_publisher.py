@@ -5,11 +5,13 @@
 
 import logging
 import time
+from typing import Any
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import memory
 from nova_ext_resources.placement import publisher
 from tests.functional.placement import hosts
 
@@ -34,6 +36,58 @@ class PublisherTest(hosts.HostTestCase):
         )
         self.addCleanup(made.stop)
         return made
+
+    def restart(self) -> publisher.Publisher:
+        """Start again after five providers were published and remembered.
+
+        Four of them are read by the first publication.
+        """
+        remembers: dict[str, Any] = {
+            'wanted': lambda: self.wanted,
+            'memory': memory.Memory(f'{self.make_folder()}/host1.sqlite'),
+            'interval': 3600.0,
+        }
+        self.wanted = (
+            *hosts.make_host(),
+            hosts.make_wanted('X', CUSTOM_X=1),
+            hosts.make_wanted('Y', CUSTOM_X=1),
+        )
+        publisher.Publisher(self.client, hosts.NODE, **remembers).run_round()
+        return publisher.Publisher(self.client, hosts.NODE, **remembers)
+
+    def test_what_is_only_believed_is_read_within_minutes(self) -> None:
+        """However long the interval is."""
+        made = self.restart()
+
+        pauses = [made.do_round()]
+        believed = [made.status.believed]
+        made.wake()
+        pauses.append(made.do_round())
+        believed.append(made.status.believed)
+
+        self.assertEqual([1, 0], believed)
+        self.assertLess(pauses[0], 60)
+        self.assertGreater(pauses[1], 60)
+
+    def test_it_is_a_success_when_all_was_read(self) -> None:
+        made = self.restart()
+
+        made.run_round()
+        first = made.status
+        made.run_round()
+
+        self.assertEqual('', first.failure)
+        self.assertIsNone(first.last_success_at)
+        self.assertIsNotNone(made.status.last_success_at)
+
+    def test_what_is_believed_counts_after_a_failure_too(self) -> None:
+        made = self.restart()
+        self.app.fail('GET', '/traits', 100)
+
+        made.run_round()
+
+        self.assertEqual(5, made.status.believed)
+        self.assertIn('503', made.status.failure)
 
     def wait_for_success(self, made: publisher.Publisher) -> None:
         deadline = time.monotonic() + 60

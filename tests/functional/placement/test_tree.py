@@ -4,16 +4,28 @@
 """Publishing to real placement, alone and against others."""
 
 import dataclasses
+import os
 import threading
+from typing import Any
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
+from placement import db_api
+import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import bulk
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory
+from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import seen
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
+
+#: On each provider.
+OURS = {hosts.CAT, provider.OWNER_TRAIT}
 
 
 class TreeTestCase(hosts.HostTestCase):
@@ -42,19 +54,18 @@ class FirstPublicationTest(TreeTestCase):
     def test_custom_classes_and_traits_are_created_on_demand(self) -> None:
         self.publish(*hosts.make_host())
 
-        # Threads may both do it: placement takes it as often as it comes.
         self.assertEqual(
-            {
+            [
                 f'PUT /resource_classes/{hosts.WAYS}',
                 f'PUT /resource_classes/{hosts.CLOS}',
                 f'PUT /traits/{provider.OWNER_TRAIT}',
                 f'PUT /traits/{hosts.CAT}',
-            },
-            {
+            ],
+            sorted(
                 request
                 for request in self.app.requests
                 if request.startswith(('PUT /resource_c', 'PUT /traits'))
-            },
+            ),
         )
 
     def test_what_was_created_once_is_not_asked_for_again(self) -> None:
@@ -102,9 +113,228 @@ class FirstPublicationTest(TreeTestCase):
         (error,) = published.errors
         self.assertIsInstance(error, exception.PlacementRefused)
         self.assertIn('NO_SUCH_CLASS', str(error))
+        ours = self.read_ours()
         self.assertEqual(
-            {bad.rp_uuid, *(p.rp_uuid for p in good)}, set(self.read_ours())
+            [good[0].inventories, {}, {}],
+            [ours[one.rp_uuid].inventories for one in (good[0], bad, below)],
         )
+
+
+class BulkTest(TreeTestCase):
+    """Enough providers to write their inventories by one request."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.wanted = self.make_domains()
+
+    def make_domains(self, ways: int = 11) -> tuple[provider.Provider, ...]:
+        return (
+            hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=15),
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=ways)
+                for one in range(4)
+            ),
+        )
+
+    def list_requests(self, method: str, end: str = '') -> list[str]:
+        return [
+            one
+            for one in self.app.requests
+            if one.startswith(method) and one.endswith(end)
+        ]
+
+    def test_inventories_are_written_by_one_request(self) -> None:
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(['POST /reshaper'], self.list_requests('POST /resh'))
+        self.assertEqual([], self.list_requests('PUT', '/inventories'))
+        self.assert_published(*self.wanted)
+
+    def test_names_are_created_once(self) -> None:
+        self.publish(*self.wanted)
+
+        self.assertEqual(2, len(self.list_requests('PUT /traits')))
+        self.assertEqual(2, len(self.list_requests('PUT /resource_classes')))
+
+    def test_a_name_that_cannot_be_created_ends_it_at_once(self) -> None:
+        """Before anything is written, and without the other names."""
+        self.app.fail('PUT', f'/traits/{hosts.CAT}', 100)
+
+        self.assertRaises(
+            exception.PlacementUnavailable, self.publish, *self.wanted
+        )
+
+        self.assertEqual(
+            [f'PUT /traits/{hosts.CAT}'] * retry.MAX_ATTEMPTS,
+            self.list_requests('PUT', f'/{hosts.CAT}'),
+        )
+        self.assertEqual([], self.list_requests('POST'))
+        self.assertEqual({}, self.read_ours())
+
+    def test_a_name_that_is_refused_does_not_stop_the_others(self) -> None:
+        bad = dataclasses.replace(
+            hosts.make_wanted('BAD', CUSTOM_LLC_WAYS=1),
+            traits=frozenset({'CUSTOM_bad'}),
+        )
+
+        published = self.publish(bad, *self.wanted)
+
+        (error,) = published.errors
+        self.assertIn('create trait CUSTOM_bad', str(error))
+        ours = self.read_ours()
+        self.assertEqual({}, ours.pop(bad.rp_uuid).inventories)
+        self.assertEqual(
+            {one.rp_uuid: one.inventories for one in self.wanted},
+            {one.rp_uuid: one.inventories for one in ours.values()},
+        )
+
+    def test_a_request_has_a_limited_number_of_providers(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(3, len(self.list_requests('POST', '/reshaper')))
+        self.assertEqual([], self.list_requests('PUT', '/inventories'))
+        self.assert_published(*self.wanted)
+
+    def test_only_those_of_a_refused_request_go_one_by_one(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+        self.app.refuse('POST', '/reshaper')
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(2, len(self.list_requests('PUT', '/inventories')))
+        self.assert_published(*self.wanted)
+
+    def test_afterwards_generations_are_known(self) -> None:
+        self.publish(*self.wanted)
+
+        self.publish(*self.wanted)
+
+        self.assertEqual(['GET /resource_providers'], self.app.requests)
+
+    def test_it_writes_what_changed(self) -> None:
+        self.publish(*self.wanted)
+        changed = self.make_domains(ways=7)
+
+        published = self.publish(*changed)
+
+        self.assertEqual(tree.Published(written=4), published)
+        self.assertEqual(3, len(self.app.requests))
+        self.assert_published(*changed)
+
+    def test_who_may_not_gets_them_one_by_one(self) -> None:
+        """As a user with the role of an administrator and no other."""
+        self.app.refuse('POST', '/reshaper')
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(5, len(self.list_requests('PUT', '/inventories')))
+        self.assert_published(*self.wanted)
+
+    def test_a_lost_answer_does_not_matter(self) -> None:
+        self.app.lose('POST', '/reshaper')
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual((), published.errors)
+        self.assert_published(*self.wanted)
+
+    def test_other_software_that_writes_before_loses_nothing(self) -> None:
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'POST',
+            '/reshaper',
+            lambda: self.allocate({hosts.L3_0: {hosts.WAYS: 4}}),
+        )
+        changed = self.make_domains(ways=7)
+
+        published = self.publish(*changed)
+
+        self.assertEqual((), published.errors)
+        self.assert_published(*changed)
+
+    def test_other_software_that_writes_after_is_seen(self) -> None:
+        """Between the reshape and the reading of generations."""
+        self.publish(*self.wanted)
+        self.empty_after_reshape()
+        changed = self.make_domains(ways=7)
+        self.publish(*changed)
+
+        self.publish(*changed)
+
+        self.assert_published(*changed)
+
+    def test_another_raise_of_generations_is_not_believed(self) -> None:
+        """Nor where another software has raised one as far as expected."""
+        self.publish(*self.wanted)
+        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.RAISED', 3))
+        self.empty_after_reshape()
+        changed = self.make_domains(ways=7)
+        self.publish(*changed)
+
+        self.publish(*changed)
+
+        self.assertEqual(4, len(self.list_requests('GET', '/traits')))
+        self.assert_published(*changed)
+
+    def empty_after_reshape(self) -> None:
+        """Have other software write once, before generations are read."""
+
+        def empty() -> None:
+            found = self.client.get_provider(hosts.L3_0)
+            self.client.set_inventories(hosts.L3_0, {}, found.generation or 0)
+
+        self.app.before_next(
+            'POST',
+            '/reshaper',
+            lambda: self.app.before_next('GET', '/resource_providers', empty),
+        )
+
+    def test_what_is_held_is_closed(self) -> None:
+        self.publish(*self.wanted)
+        self.allocate({hosts.L3_0: {hosts.WAYS: 4}})
+        others = (
+            self.wanted[0],
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_OTHER=1)
+                for one in range(4)
+            ),
+        )
+
+        published = self.publish(*others)
+
+        (held,) = published.held
+        self.assertEqual((uuids.server,), held.consumers)
+        closed = self.read_ours()[hosts.L3_0].inventories[hosts.WAYS]
+        self.assertEqual(0, closed.capacity)
+
+    def test_units_that_are_taken_meanwhile_stop_no_other(self) -> None:
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'POST',
+            '/reshaper',
+            lambda: self.allocate({hosts.L3_0: {hosts.WAYS: 4}}),
+        )
+        others = (
+            self.wanted[0],
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_OTHER=1)
+                for one in range(4)
+            ),
+        )
+
+        first = self.publish(*others)
+        second = self.publish(*others)
+
+        self.assertIsInstance(first.errors[0], exception.InventoryInUse)
+        self.assertEqual(3, first.written)
+        self.assertEqual((), second.errors)
+        self.assertEqual((uuids.server,), second.held[0].consumers)
 
 
 class OperatorTest(TreeTestCase):
@@ -152,6 +382,55 @@ class OperatorTest(TreeTestCase):
 
         self.assertEqual(0, published.written)
         self.assert_kept(*self.wanted)
+
+    def mark(self, *traits: str) -> None:
+        """Give L3_0 these traits beside ours."""
+        now = self.client.get_provider(hosts.L3_0)
+        self.client.set_traits(
+            hosts.L3_0, {*traits, *OURS}, now.generation or 0
+        )
+
+    def test_what_is_added_just_before_a_write_stays(self) -> None:
+        """Placement refuses that write, and it is tried again."""
+        self.publish(*self.wanted)
+        self.mark()
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'PUT',
+            f'{hosts.L3_0}/inventories',
+            lambda: self.mark(self.GOLD),
+        )
+        changed = hosts.make_host(ways=7)
+
+        published = self.publish(*changed)
+
+        self.assertEqual((), published.errors)
+        self.assert_kept(*changed)
+
+    def test_what_is_removed_just_before_a_write_stays_away(self) -> None:
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'PUT', f'{hosts.L3_0}/inventories', lambda: self.mark()
+        )
+
+        self.publish(*hosts.make_host(ways=7))
+
+        self.assertEqual(OURS, self.read_ours()[hosts.L3_0].traits)
+
+    def test_what_is_added_just_before_a_reshape_stays(self) -> None:
+        """Then inventories are written one by one, and that one again."""
+        more = [
+            hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=11)
+            for one in range(2, 5)
+        ]
+        self.mark()
+        self.publish(*self.wanted)
+        self.app.before_next('POST', '/reshaper', lambda: self.mark(self.GOLD))
+
+        published = self.publish(*hosts.make_host(ways=7), *more)
+
+        self.assertEqual((), published.errors)
+        self.assert_kept(*hosts.make_host(ways=7), *more)
 
     def test_a_trait_of_ours_goes_all_the_same(self) -> None:
         changed = tuple(
@@ -228,6 +507,348 @@ class NothingNewTest(TreeTestCase):
         self.publish(*self.wanted)
 
         self.assert_published(*self.wanted)
+
+
+class RestartTest(TreeTestCase):
+    """What was published is remembered in a file."""
+
+    GOLD = 'CUSTOM_GOLD'
+
+    def setUp(self) -> None:
+        self.ledger = f'{self.make_folder()}/host1.sqlite'
+        self.path = memory.Memory(self.ledger).path
+        super().setUp()
+        self.client.ensure_trait(self.GOLD)
+        # More than are checked by each publication.
+        self.wanted = (
+            hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=15),
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=11)
+                for one in range(11)
+            ),
+        )
+        self.publish(*self.wanted)
+
+    def make_writer(self) -> tree.TreeWriter:
+        return tree.TreeWriter(
+            placement_client.Client(self.make_adapter()),
+            memory=memory.Memory(self.ledger),
+            sleep=lambda seconds: None,
+        )
+
+    def restart(self, *wanted: provider.Provider) -> tree.Published:
+        """Publish as a process that has just started."""
+        self.writer = self.make_writer()
+        return self.publish(*(wanted or self.wanted))
+
+    def list_reading(self) -> set[str]:
+        """Return the uuids of the providers that were read."""
+        return {
+            one.split('/')[2]
+            for one in self.app.requests
+            if one.startswith('GET') and one.endswith('/traits')
+        }
+
+    def assert_right_at_last(self) -> None:
+        """After as many publications as check all that is believed."""
+        for _ in self.wanted[:: seen.CHECKED]:
+            self.publish(*self.wanted)
+        self.assert_published(*self.wanted)
+        self.publish(*self.wanted)
+        self.assertEqual(['GET /resource_providers'], self.app.requests)
+
+    def list_extra(self) -> int:
+        """Return requests beside those of the providers that are checked.
+
+        Other software has a provider in the tree: two tell whose it is.
+        """
+        return len(self.app.requests) - 3 * seen.CHECKED - 2
+
+    def test_it_reads_the_tree_and_a_few_providers(self) -> None:
+        published = self.restart()
+
+        self.assertEqual(tree.Published(), published)
+        self.assertEqual(1, self.list_extra())
+        self.assert_right_at_last()
+
+    def test_each_publication_reads_a_few_of_a_large_host(self) -> None:
+        self.wanted = (
+            *self.wanted,
+            *(
+                hosts.make_wanted(f'L3_{one}', 'RDT', CUSTOM_LLC_WAYS=11)
+                for one in range(11, 22)
+            ),
+        )
+        self.publish(*self.wanted)
+
+        self.restart()
+        left = [self.writer.believed]
+        while self.writer.believed:
+            self.publish(*self.wanted)
+            left.append(self.writer.believed)
+
+        self.assertEqual([19, 15, 11, 7, 3, 0], left)
+
+    def test_each_provider_is_read_once(self) -> None:
+        self.restart()
+        read = sorted(self.list_reading())
+        for _ in self.wanted[seen.CHECKED :: seen.CHECKED]:
+            self.publish(*self.wanted)
+            read += sorted(self.list_reading())
+
+        self.assertEqual(
+            sorted(one.rp_uuid for one in self.wanted), sorted(read)
+        )
+
+    def test_what_changed_meanwhile_is_read(self) -> None:
+        self.allocate({hosts.L3_0: {hosts.WAYS: 4}})
+
+        self.restart()
+
+        self.assertIn(hosts.L3_0, self.list_reading())
+        self.assert_published(*self.wanted)
+
+    def test_what_changed_on_the_host_is_written(self) -> None:
+        changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
+        self.wanted = (*self.wanted[:2], changed, *self.wanted[3:])
+
+        published = self.restart()
+
+        self.assertEqual(tree.Published(written=1), published)
+        self.assertIn(hosts.L3_1, self.list_reading())
+        self.assert_published(*self.wanted)
+        self.assert_right_at_last()
+
+    def test_a_provider_created_again_is_published(self) -> None:
+        """Its generation begins at 0."""
+        self.client.delete_provider(hosts.L3_0)
+        self.client.ensure_provider(hosts.L3_0, 'host1_L3_0', hosts.RDT)
+
+        published = self.restart()
+
+        self.assertEqual(tree.Published(written=1), published)
+        self.assert_published(*self.wanted)
+
+    def test_one_with_the_same_generation_is_right_at_last(self) -> None:
+        """It was created again, and was written as often as before."""
+        before = self.read_tree()[hosts.L3_0].generation
+        self.client.delete_provider(hosts.L3_0)
+        made = self.client.ensure_provider(hosts.L3_0, 'host1_L3_0', hosts.RDT)
+        generation = made.generation or 0
+        while generation != before:
+            generation = self.client.set_inventories(
+                hosts.L3_0,
+                {hosts.WAYS: inventory.Inventory(total=1 + generation)},
+                generation,
+            )
+
+        self.restart()
+
+        self.assert_right_at_last()
+
+    def test_a_restored_database_is_published(self) -> None:
+        """It has content and generations of the time of the backup."""
+        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        self.wanted = (
+            hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
+            *self.wanted[1:],
+        )
+        self.publish(*self.wanted)
+        self.restore(old[hosts.RDT])
+
+        published = self.restart()
+
+        self.assertEqual(tree.Published(written=1), published)
+        self.assert_published(*self.wanted)
+
+    def test_a_restored_one_that_was_used_since_is_right_at_last(self) -> None:
+        """So that it has the generation that is remembered."""
+        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        self.wanted = (
+            hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
+            *self.wanted[1:],
+        )
+        self.publish(*self.wanted)
+        self.restore(old[hosts.RDT])
+        self.allocate({hosts.RDT: {hosts.CLOS: 1}})
+
+        self.restart()
+
+        self.assert_right_at_last()
+
+    def restore(self, backup: provider.Provider) -> None:
+        """Put what a backup of the database has of a provider back into it."""
+        seen_now = self.client.get_provider(backup.rp_uuid)
+        self.client.set_inventories(
+            backup.rp_uuid, backup.inventories, seen_now.generation or 0
+        )
+        with db_api.get_placement_engine().begin() as connection:
+            connection.execute(
+                sa.text(
+                    'UPDATE resource_providers SET generation = :generation '
+                    'WHERE uuid = :uuid'
+                ),
+                {'generation': backup.generation, 'uuid': backup.rp_uuid},
+            )
+
+    def test_what_is_only_believed_is_read_before_it_is_written(self) -> None:
+        """A trait of an operator is not remembered, with the generation."""
+        now = self.read_tree()[hosts.L3_0]
+        generation = self.client.set_traits(
+            hosts.L3_0, now.traits | {self.GOLD}, now.generation or 0
+        )
+        self.lie(hosts.L3_0, generation=generation)
+        changed = hosts.make_wanted('L3_0', 'RDT', CUSTOM_LLC_WAYS=7)
+
+        self.restart(self.wanted[0], changed, *self.wanted[2:])
+
+        gold = dataclasses.replace(
+            changed, traits=changed.traits | {self.GOLD}
+        )
+        self.assert_published(self.wanted[0], gold, *self.wanted[2:])
+
+    def test_traits_of_an_operator_are_seen(self) -> None:
+        seen_now = self.read_tree()[hosts.L3_0]
+        self.client.set_traits(
+            hosts.L3_0,
+            seen_now.traits | {self.GOLD},
+            seen_now.generation or 0,
+        )
+
+        self.restart()
+
+        self.assertIn(hosts.L3_0, self.list_reading())
+
+    def test_aggregates_are_checked_first(self) -> None:
+        """Old clients change them without a new generation."""
+        tied = dataclasses.replace(
+            self.wanted[1], aggregates=frozenset({uuids.agg})
+        )
+        self.wanted = (self.wanted[0], tied, *self.wanted[2:])
+        self.publish(*self.wanted)
+        self.adapter.put(
+            f'/resource_providers/{tied.rp_uuid}/aggregates',
+            json=[],
+            microversion='1.18',
+        )
+
+        self.restart()
+
+        self.assert_published(*self.wanted)
+
+    def test_aggregates_of_an_operator_are_not_lost(self) -> None:
+        """They came without a new generation, before ours were wanted."""
+        self.adapter.put(
+            f'/resource_providers/{hosts.L3_0}/aggregates',
+            json=[uuids.theirs],
+            microversion='1.18',
+        )
+        tied = dataclasses.replace(
+            self.wanted[1], aggregates=frozenset({uuids.agg})
+        )
+
+        self.restart(self.wanted[0], tied, *self.wanted[2:])
+
+        self.assertEqual(
+            {uuids.agg, uuids.theirs}, self.read_ours()[hosts.L3_0].aggregates
+        )
+
+    def test_one_that_goes_while_it_is_checked_comes_back(self) -> None:
+        tied = dataclasses.replace(
+            self.wanted[1], aggregates=frozenset({uuids.agg})
+        )
+        self.wanted = (self.wanted[0], tied, *self.wanted[2:])
+        self.publish(*self.wanted)
+        self.app.before_next(
+            'GET',
+            f'{hosts.L3_0}/traits',
+            lambda: self.client.delete_provider(hosts.L3_0),
+        )
+
+        published = self.restart()
+
+        self.assertEqual(tree.Published(written=1), published)
+        self.assert_published(*self.wanted)
+
+    def test_a_crash_while_it_is_created_again_leaves_no_file(self) -> None:
+        """It could come to the generation that is remembered."""
+        there: list[bool] = []
+        self.client.delete_provider(hosts.L3_0)
+        self.app.before_next(
+            'PUT',
+            f'{hosts.L3_0}/inventories',
+            lambda: there.append(os.path.exists(self.path)),
+        )
+
+        self.publish(*self.wanted)
+
+        self.assertEqual([False], there)
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_nor_while_it_is_changed(self) -> None:
+        there: list[bool] = []
+        self.app.before_next(
+            'PUT',
+            f'{hosts.L3_1}/inventories',
+            lambda: there.append(os.path.exists(self.path)),
+        )
+        changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
+
+        self.publish(*self.wanted[:2], changed, *self.wanted[3:])
+
+        self.assertEqual([False], there)
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_nor_while_it_is_deleted(self) -> None:
+        there: list[bool] = []
+        self.app.before_next(
+            'DELETE',
+            hosts.L3_0,
+            lambda: there.append(os.path.exists(self.path)),
+        )
+
+        self.publish(self.wanted[0], *self.wanted[2:])
+
+        self.assertEqual([False], there)
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_after_a_crash_while_it_is_changed_it_is_read(self) -> None:
+        """Its generation has passed."""
+        before = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
+        self.publish(*self.wanted[:2], changed, *self.wanted[3:])
+        memory.Memory(self.ledger).write(hosts.NODE.uuid, before)
+
+        self.restart()
+
+        self.assertIn(hosts.L3_1, self.list_reading())
+        self.assert_published(*self.wanted)
+
+    def test_of_another_node_nothing_is_believed(self) -> None:
+        memory.Memory(self.ledger).write(
+            uuids.other_node, memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        )
+
+        self.restart()
+
+        self.assertEqual(
+            {one.rp_uuid for one in self.wanted}, self.list_reading()
+        )
+
+    def test_without_the_file_all_is_read(self) -> None:
+        os.unlink(self.path)
+
+        self.restart()
+
+        self.assertEqual(
+            {one.rp_uuid for one in self.wanted}, self.list_reading()
+        )
+
+    def lie(self, rp_uuid: str, **values: Any) -> None:
+        """Remember other things of a provider than placement has."""
+        known = dict(memory.Memory(self.ledger).read(hosts.NODE.uuid))
+        known[rp_uuid] = dataclasses.replace(known[rp_uuid], **values)
+        memory.Memory(self.ledger).write(hosts.NODE.uuid, known)
 
 
 class RemovalTest(TreeTestCase):

@@ -15,6 +15,7 @@ from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import memory
 from nova_ext_resources.placement import tree
 from tests.functional.virt import backends
 
@@ -126,6 +127,13 @@ class AgentTest(backends.Static):
         self.assertEqual(4, self.count_used('host1'))
         self._reboot_server(server, hard=True)
         self.boot(self.make_own_flavor(4), 'ERROR', host='host1')
+
+    def test_what_it_has_published_is_remembered(self) -> None:
+        host = self.agents['host1'].host
+
+        remembered = memory.Memory(host.ledger_path).read(host.node.uuid)
+
+        self.assertEqual({self.find_seats('host1')}, {*remembered})
 
     def define(self, name: str) -> None:
         """Have the agent of host1 publish a provider of this key alone."""

@@ -466,6 +466,19 @@ class ObservedOthersTest(HealthTestCase):
             (None, None), (found.last_success_at, found.failing_since)
         )
 
+    def test_nor_is_it_known_while_providers_are_only_believed(self) -> None:
+        """Whatever a round before has met."""
+        self.health.observe_publisher(publisher.Status(failure='HTTP 503'))
+
+        self.health.observe_publisher(publisher.Status(believed=3))
+
+        found = self.find(Part.PUBLISHER)
+        self.assertEqual(
+            (None, None, ''),
+            (found.last_success_at, found.failing_since, found.failure),
+        )
+        self.assertEqual([], self.list_alarms())
+
     def test_what_cannot_leave_placement_is_an_alarm_each(self) -> None:
         held = tuple(
             changes.Held(

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One compute node's provider tree as placement was last seen to have it."""
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+import dataclasses
+import random
+from typing import TypeVar
+
+import tenacity
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import memory as memory_mod
+
+_T = TypeVar('_T')
+_R = TypeVar('_R')
+
+#: Requests at the same time; below the ten connections that a session of
+#: requests keeps alive.
+WORKERS = 4
+
+#: Remembered providers that each publication reads again, of which each costs
+#: three requests. So a start with an unchanged tree takes 13.
+CHECKED = 4
+
+#: No secret: hosts that restart often shall not check the same ones.
+_RANDOM = random.SystemRandom()
+
+
+class SeenTree:
+    """Reads what has changed; used by one thread at a time.
+
+    The same generation means that nothing has changed. Another generation may
+    mean nothing, because every allocation changes it: then that provider is
+    read again.
+
+    After a restart it believes what is remembered of a provider, if that still
+    has the same generation. Each time it reads a few of these again, until
+    none is left.
+
+    :param call: repeats a call to placement, see :mod:`.retry`
+    :param memory: remembers over restarts; None reads all at each start
+    :ivar providers: rp_uuid -> provider, of ours; see :meth:`note`
+    """
+
+    def __init__(
+        self,
+        client: placement_client.Client,
+        call: tenacity.Retrying,
+        memory: memory_mod.Memory | None,
+    ) -> None:
+        self._client = client
+        self._call = call
+        self._memory = memory
+        self._has_recalled = memory is None
+        self._believed: list[str] = []
+        self._foreign: set[str] = set()
+        self.providers: dict[str, provider_obj.Provider] = {}
+
+    def read(
+        self, node: provider_obj.Node, wanted_uuids: set[str]
+    ) -> Sequence[provider_obj.Provider]:
+        """List the tree, and read what has changed since the last time.
+
+        :returns: all providers, those of others too, with nothing but uuid,
+            name, parent and generation
+        :raises NotFound: Nova has not yet created the node's own provider
+        :raises PlacementError: placement could not be read
+        """
+        listed = self._call(self._client.list_providers, in_tree=node.uuid)
+        uuids = {p.rp_uuid for p in listed}
+        if node.uuid not in uuids:
+            raise exception.NotFound(
+                action=f'show the provider of compute node '
+                f'{node.hypervisor_hostname} ({node.uuid})',
+                detail='it does not exist yet. nova-compute creates it '
+                'shortly after its first start; extended resources are '
+                'published as soon as it exists. If it is missing for more '
+                'than a few minutes, look for ResourceProviderCreationFailed '
+                'in the log of nova-compute, and for a resource provider of '
+                'the same name and another uuid: openstack resource provider '
+                f'list --name {node.hypervisor_hostname}',
+            )
+        self._foreign &= uuids
+        for gone in self.providers.keys() - uuids:
+            del self.providers[gone]
+        self._believed = [one for one in self._believed if one in uuids]
+        self._recall(node, listed)
+        self._learn_owners(node, listed, wanted_uuids)
+        checked = self._believed[:CHECKED]
+        self._read_each(
+            [p for p in listed if self._has_moved(p) or p.rp_uuid in checked]
+        )
+        for provider in listed:
+            if provider.rp_uuid in self.providers:
+                # Name and parent change without a new generation.
+                self.providers[provider.rp_uuid] = dataclasses.replace(
+                    self.providers[provider.rp_uuid],
+                    name=provider.name,
+                    parent_uuid=provider.parent_uuid,
+                )
+        return listed
+
+    @property
+    def believed(self) -> int:
+        """How many providers are only remembered, and have not been read."""
+        return len(self._believed)
+
+    def note(
+        self, rp_uuid: str, provider: provider_obj.Provider | None
+    ) -> None:
+        """Note how a provider is after a write.
+
+        :param provider: None: it is gone, or is to be read next time
+        """
+        self.providers.pop(rp_uuid, None)
+        if provider is not None:
+            self.providers[rp_uuid] = provider
+
+    def fill(
+        self, listed: Sequence[provider_obj.Provider]
+    ) -> list[provider_obj.Provider]:
+        """Return the listed providers, ours with all that is seen of them."""
+        return [self.providers.get(one.rp_uuid, one) for one in listed]
+
+    def check(
+        self,
+        listed: Sequence[provider_obj.Provider],
+        rp_uuids: frozenset[str],
+    ) -> bool:
+        """Read those that are only believed; return whether there were any.
+
+        :raises PlacementError: placement could not be read
+        """
+        believed = rp_uuids.intersection(self._believed)
+        self._read_each([one for one in listed if one.rp_uuid in believed])
+        return bool(believed)
+
+    def remember(self, node: provider_obj.Node) -> None:
+        """Remember what is seen; raises nothing."""
+        if self._memory:
+            self._memory.write(node.uuid, self.providers)
+
+    def forget(self) -> None:
+        """Remember nothing; raises nothing."""
+        if self._memory:
+            self._memory.forget()
+
+    def _recall(
+        self, node: provider_obj.Node, listed: Sequence[provider_obj.Provider]
+    ) -> None:
+        """Begin, once, with what is remembered."""
+        if self._has_recalled or self._memory is None:
+            return
+        self._has_recalled = True
+        remembered = self._memory.read(node.uuid)
+        for one in listed:
+            if one.rp_uuid in remembered:
+                self.providers[one.rp_uuid] = remembered[one.rp_uuid]
+                self._believed.append(one.rp_uuid)
+        _RANDOM.shuffle(self._believed)
+        # Of these, a generation says the least.
+        self._believed.sort(key=lambda one: not self.providers[one].aggregates)
+
+    def _read_each(self, listed: Sequence[provider_obj.Provider]) -> None:
+        for one, read in zip(
+            listed, run_each(self._read_provider, listed), strict=True
+        ):
+            self.note(one.rp_uuid, read)
+        done = {one.rp_uuid for one in listed}
+        self._believed = [one for one in self._believed if one not in done]
+
+    def _learn_owners(
+        self,
+        node: provider_obj.Node,
+        listed: Sequence[provider_obj.Provider],
+        wanted_uuids: set[str],
+    ) -> None:
+        """Find out which unknown providers belong to other software."""
+        known = self._foreign | self.providers.keys() | wanted_uuids
+        unknown = {p.rp_uuid for p in listed} - known
+        if unknown - {node.uuid}:
+            unknown -= self._call(self._list_owned, node)
+        self._foreign |= unknown
+        self._foreign -= wanted_uuids
+
+    def _list_owned(self, node: provider_obj.Node) -> set[str]:
+        # Placement refuses to search for a trait that it does not know.
+        if not self._client.has_trait(provider_obj.OWNER_TRAIT):
+            return set()
+        owned = self._client.list_providers(
+            in_tree=node.uuid, required=provider_obj.OWNER_TRAIT
+        )
+        return {p.rp_uuid for p in owned}
+
+    def _has_moved(self, listed: provider_obj.Provider) -> bool:
+        if listed.rp_uuid in self._foreign:
+            return False
+        seen = self.providers.get(listed.rp_uuid)
+        return seen is None or seen.generation != listed.generation
+
+    def _read_provider(
+        self, listed: provider_obj.Provider
+    ) -> provider_obj.Provider | None:
+        try:
+            return self._call(self._client.read_provider, listed)
+        except exception.NotFound:
+            return None
+
+
+def run_each(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """Call a function with each item, some at the same time."""
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a provider shall be, given what placement has of it. Pure: no I/O."""
+
+from collections.abc import Collection, Mapping
+import dataclasses
+
+from nova_ext_resources.objects import provider as provider_obj
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is wanted of one provider, whatever placement has of it.
+
+    :ivar wanted: with or without the owner trait, which all of them get
+    :ivar held: resource class -> consumer uuids; what they hold is kept,
+        closed
+    :ivar may_delete: see :func:`.sync.plan`
+    :ivar is_emptied: whether it is no longer wanted, and stays all the same:
+        once it has no inventories, it ties the host to no pool
+    """
+
+    wanted: provider_obj.Provider
+    held: Mapping[str, Collection[str]] = dataclasses.field(
+        default_factory=dict
+    )
+    may_delete: bool = True
+    is_emptied: bool = False
+
+    def find_target(
+        self, seen: provider_obj.Provider | None
+    ) -> provider_obj.Provider:
+        """Add the owner trait, what operators added, and what is held.
+
+        :param seen: None where placement does not have it
+        """
+        wanted = self.wanted
+        if seen is None:
+            return dataclasses.replace(
+                wanted,
+                traits=wanted.traits | {provider_obj.OWNER_TRAIT},
+                generation=None,
+            )
+        if not self.may_delete:
+            wanted = _add(wanted, seen)
+        closed = {
+            name: dataclasses.replace(
+                seen.inventories[name], reserved=seen.inventories[name].total
+            )
+            for name in list_vanished(wanted, seen)
+            if self.held.get(name)
+        }
+        added = seen.traits - wanted.published_traits
+        inventories = {**wanted.inventories, **closed}
+        is_tied = inventories or not self.is_emptied
+        return dataclasses.replace(
+            wanted,
+            traits=wanted.traits | added | {provider_obj.OWNER_TRAIT},
+            aggregates=(
+                wanted.aggregates | seen.aggregates if is_tied else frozenset()
+            ),
+            inventories=inventories,
+            generation=None,
+        )
+
+
+def list_vanished(
+    wanted: provider_obj.Provider | None, seen: provider_obj.Provider
+) -> list[str]:
+    """Return the resource classes that a provider shall no longer have."""
+    kept = wanted.inventories if wanted else {}
+    return sorted(seen.inventories.keys() - kept.keys())
+
+
+def _add(
+    wanted: provider_obj.Provider, seen: provider_obj.Provider
+) -> provider_obj.Provider:
+    """Add what is seen of a provider to what is wanted.
+
+    Traits only where a part was not read: of one that was, they may have
+    changed, as those of an FPGA region that was programmed anew.
+    """
+    is_whole = not wanted.is_unread and not list_vanished(wanted, seen)
+    return dataclasses.replace(
+        wanted,
+        inventories={**seen.inventories, **wanted.inventories},
+        traits=wanted.traits if is_whole else wanted.traits | seen.traits,
+    )
