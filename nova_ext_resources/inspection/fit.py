@@ -168,20 +168,34 @@ def explain_absence(
     ):
         if found:
             return Fit(host=host, step=step, shortfalls=tuple(sorted(found)))
-    if _list_candidates(host, demand):
-        reason = (
-            'placement does not offer this host, though all that is requested '
-            'looks free; it has changed meanwhile, or is in no tree that '
-            'placement may use. Try again'
-        )
-        step = Step.PLACEMENT
-    else:
-        reason = (
+    step, reason = _explain_policy(host, _list_candidates(host, demand))
+    return Fit(host=host, step=step, shortfalls=(_of_host(demand, reason),))
+
+
+def _explain_policy(
+    host: host_tree.HostTree, found: Sequence[Places]
+) -> tuple[Step, str]:
+    """Return why placement does not offer a host that has all.
+
+    :param found: candidates that the host seems to have
+    """
+    if not found:
+        return Step.POLICY, (
             'group_policy=isolate needs a provider for each request group, '
             'and this host has fewer'
         )
-        step = Step.POLICY
-    return Fit(host=host, step=step, shortfalls=(_of_host(demand, reason),))
+    if not any(host.root.rp_uuid in one for one in found):
+        return Step.PLACEMENT, (
+            'the flavor requests nothing of the compute node itself; Nova '
+            'then finds no host, because it looks for candidates that use '
+            'the compute node. Request a resource class that it has: '
+            f'{", ".join(sorted(host.root.amounts)) or "it has none now"}'
+        )
+    return Step.PLACEMENT, (
+        'placement does not offer this host, though all that is requested '
+        'looks free; it has changed meanwhile, or is in no tree that '
+        'placement may use. Try again'
+    )
 
 
 def make_view(host: host_tree.HostTree) -> view_obj.HostView:

@@ -150,16 +150,15 @@ def _list_candidates(
 def _group(
     hosts: Sequence[host_tree.HostTree], found: Sequence[fit_mod.Places]
 ) -> fit_mod.Offered:
-    """Return the root of each host -> its candidates."""
-    roots = {
-        one.rp_uuid: host.root.rp_uuid
-        for host in hosts
-        for one in host.providers
-    }
+    """Return the root of each host -> its candidates.
+
+    Without those that use nothing of a root: Nova's scheduler looks for the
+    candidates of a host by the uuid of its compute node.
+    """
     offered: dict[str, list[fit_mod.Places]] = {}
+    roots = {host.root.rp_uuid for host in hosts}
     for allocations in found:
-        root = next((roots[one] for one in allocations if one in roots), None)
-        if root is not None:
+        for root in roots.intersection(allocations):
             offered.setdefault(root, []).append(allocations)
     return offered
 

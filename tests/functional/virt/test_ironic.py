@@ -223,6 +223,20 @@ class CommandsTest(commands.Commands, bare_metal.IronicTestCase):
             '1 more servers',
             self.run_command('simulate', '--flavor', self.make_node_flavor(1)),
         )
+        other = self.make_flavor(
+            resources__VCPU=0,
+            resources__MEMORY_MB=0,
+            resources__DISK_GB=0,
+            **{f'resources__{GPUS}': 1},
+        )
+        self.assertIn(
+            'requests nothing of the compute node itself',
+            self.run_command('explain', '--flavor', other),
+        )
+        self.assertIn(
+            '0 more servers',
+            self.run_command('simulate', '--flavor', other),
+        )
         self.assertIn(
             f'{GPUS}: 4 total, 0 reserved, 3 used',
             self.run_command('host', 'show', self.big),

@@ -194,6 +194,18 @@ class AbsenceTest(base.TestCase):
         self.assertIs(Step.PLACEMENT, fit.step)
         self.assertIn('Try again', fit.shortfalls[0].reason)
 
+    def test_nothing_is_requested_of_the_compute_node(self) -> None:
+        fit = examine(ask_for(2, resources__VCPU='0'))
+
+        self.check(
+            fit,
+            Step.PLACEMENT,
+            'CUSTOM_LLC_WAYS: 2 requested: the flavor requests nothing of the '
+            'compute node itself; Nova then finds no host, because it looks '
+            'for candidates that use the compute node. Request a resource '
+            'class that it has: VCPU',
+        )
+
     def test_a_host_that_is_off(self) -> None:
         tree = trees.make_tree()
         disabled = change_root(

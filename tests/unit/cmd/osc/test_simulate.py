@@ -92,7 +92,10 @@ class SimulateTest(test_client.MockTestCase):
         self.assertEqual(WAYS, short.resource_class)
 
     def test_a_host_that_is_offered(self) -> None:
-        self.offer({trees.L3_0: {WAYS: 4}, uuids.other: {'VCPU': 1}})
+        self.offer(
+            {uuids.other: {'VCPU': 1, WAYS: 4}},
+            {trees.L3_0: {WAYS: 4}, trees.ROOT: {'VCPU': 1}},
+        )
 
         found = self.find_refused()
 
