@@ -89,6 +89,12 @@ class _Done:
         self.errors.append(error)
 
 
+#: Begin and end the life of a provider. One that is created again could come
+#: to the generation that is remembered of its former life. All other changes
+#: lead to a generation that it never had.
+_LIVES = changes.CreateProvider | changes.DeleteProvider
+
+
 class TreeWriter:
     """Publishes; used by one thread at a time.
 
@@ -196,8 +202,7 @@ class TreeWriter:
         later = bulk.choose(plan)
         if plan.waves:
             self._create_names(plan)
-            # Before any write: a provider that is created again could come to
-            # the generation that is remembered.
+        if any(isinstance(one, _LIVES) for one in plan.changes):
             self._tree.forget()
         self._settle_waves(plan.waves, later, done)
         self._settle_later(plan, later - done.failed, done)
@@ -354,6 +359,8 @@ class TreeWriter:
         """
         LOG.debug('Placement: %(change)s', {'change': change})
         if isinstance(change, changes.CreateProvider):
+            # Also where it was deleted since the plan was made.
+            self._tree.forget()
             return self._client.ensure_provider(
                 change.rp_uuid, change.name, change.parent_uuid
             )

@@ -785,11 +785,16 @@ class RestartTest(TreeTestCase):
         self.assertEqual([False], there)
         self.assertTrue(os.path.exists(self.path))
 
-    def test_nor_while_it_is_changed(self) -> None:
+    def test_nor_when_it_goes_while_it_is_changed(self) -> None:
         there: list[bool] = []
         self.app.before_next(
             'PUT',
             f'{hosts.L3_1}/inventories',
+            lambda: self.client.delete_provider(hosts.L3_1),
+        )
+        self.app.before_next(
+            'POST',
+            '/resource_providers',
             lambda: there.append(os.path.exists(self.path)),
         )
         changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
