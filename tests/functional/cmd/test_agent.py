@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel as uuids
+import requests
 from waitress import server
 
 from nova_ext_resources.objects import inventory
@@ -39,6 +40,13 @@ pools:
     source: file
     location: %s
 """
+
+
+def find_port() -> int:
+    """Return a port on which nothing listens."""
+    with socket.socket() as one:
+        one.bind(('127.0.0.1', 0))
+        return int(one.getsockname()[1])
 
 
 class AgentTestCase(base.PlacementTestCase):
@@ -208,6 +216,53 @@ class AgentTest(AgentTestCase):
             self.wait_until(lambda: self.find_seats() == total)  # noqa: B023
             agent.kill()
             agent.wait(_PATIENCE)
+
+    def test_it_ends_while_placement_does_not_answer(self) -> None:
+        self.make_node()
+        agent = self.start()
+        self.wait_until(lambda: self.find_seats() == 6)
+        hangs, answers = threading.Event(), threading.Event()
+        self.addCleanup(answers.set)
+
+        def hang() -> None:
+            hangs.set()
+            answers.wait(_PATIENCE)
+
+        self.app.before_next('GET', '/resource_providers', hang)
+        self.define(9)
+        self.assertTrue(hangs.wait(_PATIENCE))
+        agent.send_signal(signal.SIGTERM)
+
+        self.assert_ends(agent, 0)
+        self.assertFalse(answers.is_set())
+
+    def test_health_moves_to_another_port(self) -> None:
+        """With an option that is read again."""
+        self.make_node()
+        ports = [find_port(), find_port()]
+        self.write(f'[ext_resources_metrics]\nport = {ports[0]}')
+        agent = self.start()
+        self.wait_until(lambda: self.read(ports[0], 'health'))
+        self.wait_until(lambda: self.find_seats() == 6)
+
+        self.write(f'[ext_resources_metrics]\nport = {ports[1]}')
+        agent.send_signal(signal.SIGHUP)
+
+        self.wait_until(lambda: self.read(ports[1], 'health'))
+        self.assertEqual('', self.read(ports[0], 'health'))
+        self.assertIn('"publisher"', self.read(ports[1], 'health'))
+        self.assertIn('CUSTOM_SEAT', self.read(ports[1], 'metrics'))
+        self.assertIn('CUSTOM_SEAT', self.read(ports[1], ''))
+
+    def read(self, port: int, path: str) -> str:
+        """Return a document of the endpoint; '' while nothing listens."""
+        try:
+            found = requests.get(
+                f'http://127.0.0.1:{port}/{path}', timeout=_PATIENCE
+            )
+        except requests.ConnectionError:
+            return ''
+        return found.text
 
     def test_what_systemd_hears(self) -> None:
         path = str(self.folder / 'notify')
