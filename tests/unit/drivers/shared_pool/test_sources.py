@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import pathlib
+import ssl
 import threading
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import sources
 from nova_ext_resources.objects import pool
 from tests import base
+from tests import certificates
 from tests.unit.drivers.shared_pool import test_reading
 
 
@@ -153,12 +155,45 @@ class SourcesTest(base.TestCase):
             OSError, self.read, 'ceph', 'vms', ceph_command=['/no/ceph']
         )
 
-    def test_http(self) -> None:
+    def serve(self, *certificate: str) -> int:
+        """Serve answers; return the port.
+
+        :param certificate: its file and its key's, for HTTPS
+        """
         server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        # Of handshakes that fail.
+        server.handle_error = lambda *_args: None  # type: ignore[method-assign]
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f'http://127.0.0.1:{server.server_port}'
+        return server.server_port
+
+    def test_https_of_an_authority_of_the_site(self) -> None:
+        authority = certificates.Authority(self.make_folder())
+        port = self.serve(*authority.issue('localhost'))
+        url = f'https://localhost:{port}/good'
+
+        found = self.read('http', url, ca_file=authority.path)
+
+        self.assertEqual((20, 5), (found.total, found.free))
+        self.assertRaises(requests.exceptions.SSLError, self.read, 'http', url)
+        # Its name is none of the certificate's.
+        self.assertRaises(
+            requests.exceptions.SSLError,
+            self.read,
+            'http',
+            f'https://127.0.0.1:{port}/good',
+            ca_file=authority.path,
+        )
+
+    def test_http(self) -> None:
+        url = f'http://127.0.0.1:{self.serve()}'
 
         found = self.read('http', f'{url}/good')
 

@@ -13,7 +13,7 @@ import fixtures
 from nova_ext_resources.reservation.webhook import rules
 from nova_ext_resources.reservation.webhook import sender as sender_mod
 from tests import base
-from tests.unit.reservation.webhook import certificates
+from tests import certificates
 from tests.unit.reservation.webhook import receivers
 
 LOCAL = '127.0.0.0/8'
