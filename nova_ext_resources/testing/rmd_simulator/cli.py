@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+from nova_ext_resources.testing.rmd_simulator import classes
 from nova_ext_resources.testing.rmd_simulator import faults
 from nova_ext_resources.testing.rmd_simulator import server
 from nova_ext_resources.testing.rmd_simulator import settings as settings_mod
@@ -228,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         made = make_simulator(options)
-    except (ValueError, OSError) as err:
+    except (ValueError, OSError, classes.StartFailed) as err:
         parser.exit(2, f'{parser.prog}: {err}\n')
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

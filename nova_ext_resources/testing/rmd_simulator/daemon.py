@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from nova_ext_resources.testing.rmd_simulator import allocation
+from nova_ext_resources.testing.rmd_simulator import classes
 from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import patching
 from nova_ext_resources.testing.rmd_simulator import resctrl
@@ -166,7 +167,8 @@ class Daemon:
     ) -> None:
         """Forget what is only in memory, and read the records again.
 
-        :raises StartFailed: two records share a class
+        :raises StartFailed: two records share a class, or one has a limit in
+            another unit than that of the mode
         """
         with self._state:
             if not keep_database:
@@ -183,6 +185,20 @@ class Daemon:
             self.enforcement.start(
                 record.cos_name for record in self.list_records()
             )
+            self._check_units()
+
+    def _check_units(self) -> None:
+        """Look for limits beside policies too, which nothing enforces."""
+        mode = self.settings.mba_mode
+        for record in self.list_records():
+            if (record.percentage is not None and mode != 'percentage') or (
+                record.mbps is not None and mode != 'mbps'
+            ):
+                # It names percentages also where they are the mode.
+                raise classes.StartFailed(
+                    'Workload in database contains MBA setting (percentage) '
+                    f'not compatible with current configuration ({mode})'
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Write everything that outlives the process, for a file."""
@@ -196,7 +212,7 @@ class Daemon:
     def load_dict(self, data: Mapping[str, Any]) -> None:
         """Start with what ``to_dict`` wrote.
 
-        :raises StartFailed: two records share a class
+        :raises StartFailed: see :meth:`restart`
         """
         with self._state:
             self._sequence = data['sequence']

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import fixtures
 import requests
 
 from nova_ext_resources.testing.rmd_simulator import cli
@@ -101,6 +102,18 @@ class ProcessTest(base.TestCase):
         self.addCleanup(process.kill)
         return process, process.stdout.readline().strip()
 
+    def run_to_its_end(
+        self, *arguments: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, '-m', MODULE, *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+        )
+
     def test_it_prints_its_url_and_ends_on_a_signal(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number=number):
@@ -116,14 +129,30 @@ class ProcessTest(base.TestCase):
         _process, url = self.start()
         port = url.rpartition(':')[2]
 
-        second = subprocess.run(
-            [sys.executable, '-m', MODULE, f'--port={port}'],
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
-        )
+        second = self.run_to_its_end(f'--port={port}')
 
         self.assertEqual(2, second.returncode)
         self.assertIn('in use', second.stderr)
+
+    def test_a_database_with_which_rmd_does_not_start_is_told(self) -> None:
+        database = self.useFixture(fixtures.TempDir()).join('rmd.db')
+        process, url = self.start(f'--database={database}')
+        requests.post(
+            f'{url}/v1/workloads',
+            json={
+                'core_ids': ['1'],
+                'policy': 'gold',
+                'rdt': {'mba': {'mbps': 1000}},
+            },
+            timeout=60,
+        )
+        process.terminate()
+        process.wait(60)
+
+        second = self.run_to_its_end('--port=0', f'--database={database}')
+
+        self.assertEqual(2, second.returncode)
+        self.assertIn(
+            'not compatible with current configuration', second.stderr
+        )
+        self.assertNotIn('Traceback', second.stderr)

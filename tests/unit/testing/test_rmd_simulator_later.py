@@ -26,6 +26,45 @@ class LaterTest(with_rmd.SimulatorTestCase):
         self.assertEqual(200, self.delete('a').status_code)
         self.assertEqual([f'COS{n}' for n in range(3, 8)], self.list_free())
 
+    def test_trap_17_tries_take_all_classes_until_a_restart(self) -> None:
+        self.simulator.lie()
+        for _ in range(6):
+            self.assertEqual(
+                201, self.post_ways('1', 2, 2, id='a').status_code
+            )
+            self.delete('a')
+        self.simulator.lie(False)
+
+        answer = self.post_ways('1', 2, 2)
+
+        self.assert_text(500, 'No free CLOS available', answer)
+        self.simulator.restart()
+        self.assertEqual(201, self.post_ways('1', 2, 2).status_code)
+
+    def test_trap_17_the_pages_tell_no_cache_from_the_wrong_one(self) -> None:
+        unchanged = [self.pools(cache_id) for cache_id in (0, 1)]
+        self.simulator.lie()
+        self.post_ways('1', 2, 2)
+        self.assertEqual(
+            unchanged, [self.pools(cache_id) for cache_id in (0, 1)]
+        )
+
+        self.start(has_cache_mixup=True, mixup_odds=0.0)
+        self.post_ways('1', 2, 2)
+
+        self.assertEqual(unchanged[0], self.pools(0))
+        self.assertNotEqual(unchanged[1], self.pools(1))
+
+    def test_trap_18_odds_stay_as_they_are_until_the_next_start(self) -> None:
+        self.start(has_cache_mixup=True, mixup_odds=None)
+        drawn = dict(self.simulator.daemon.resctrl.drawn)
+
+        for _ in range(50):
+            self.post_ways('1', 2, 2, id='a')
+            self.delete('a')
+
+        self.assertEqual(drawn, self.simulator.daemon.resctrl.drawn)
+
     def test_trap_18_odds_are_drawn_for_each_pool_at_a_start(self) -> None:
         self.start(has_cache_mixup=True, mixup_odds=None)
         seen: list[float] = []
@@ -70,6 +109,33 @@ class LaterTest(with_rmd.SimulatorTestCase):
         self.assertEqual({1}, self.simulator.groups['COS2'].cpus)
         self.assertNotIn('COS2', self.list_free())
 
+    def test_trap_20_three_failures_leave_three_classes(self) -> None:
+        self.start(plugins=('pstate',))
+        plugins = {'pstate': {'ratio': 1.5}}
+        self.simulator.break_plugins()
+        for core in ('1', '2', '3'):
+            answer = self.post_ways(core, 1, 1, plugins=plugins)
+            self.assertEqual(500, answer.status_code)
+        self.simulator.break_plugins(False)
+
+        codes = [
+            self.post_ways(str(core), 1, 1).status_code for core in range(4, 8)
+        ]
+
+        self.assertEqual([201, 201, 201, 500], codes)
+
+    def test_trap_20_the_next_server_on_the_core_is_in_that_class(
+        self,
+    ) -> None:
+        self.start(plugins=('pstate',))
+        self.simulator.break_plugins()
+        self.post_ways('1', 2, 2, plugins={'pstate': {'ratio': 1.5}})
+
+        self.simulator.restart()
+
+        self.assertIn('COS2', self.list_free())
+        self.assertEqual({1}, self.simulator.groups['COS2'].cpus)
+
     def test_trap_21_a_delete_without_effect_answers_200(self) -> None:
         self.post_ways('1', 2, 2, id='a')
         self.simulator.lie()
@@ -88,7 +154,11 @@ class LaterTest(with_rmd.SimulatorTestCase):
         self.session.auth = ('user', 'secret')
 
         self.assertEqual(200, self.send('GET', '/v1/workloads').status_code)
-        for answer in (self.delete('a'), self.post_ways('1', 2, 2)):
+        for answer in (
+            self.delete('a'),
+            self.post_ways('1', 2, 2),
+            self.send_patch('a', {}),
+        ):
             self.assertEqual(403, answer.status_code)
             self.assertIn('is not authorized', answer.text)
 
@@ -141,3 +211,51 @@ class LaterTest(with_rmd.SimulatorTestCase):
             "Plugin 'pstate' is not loaded",
             self.post(core_ids=['1'], policy='gold'),
         )
+
+    def test_trap_27_a_limit_in_another_unit_keeps_rmd_from_starting(
+        self,
+    ) -> None:
+        for mode, unit in (
+            ('percentage', 'mbps'),
+            ('mbps', 'percentage'),
+            ('none', 'percentage'),
+        ):
+            with self.subTest(mode=mode):
+                self.start(mba_mode=mode)
+
+                # Beside a policy it is not validated, and not enforced.
+                answer = self.post(
+                    core_ids=['1'], policy='gold', rdt={'mba': {unit: 50}}
+                )
+
+                self.assertEqual(201, answer.status_code)
+                (record,) = self.send('GET', '/v1/workloads').json()
+                self.assertEqual({unit: 50}, record['rdt']['mba'])
+                group = self.simulator.groups['COS2']
+                self.assertEqual(
+                    {self.simulator.settings.mba_maximum},
+                    set(group.bandwidth.values()),
+                )
+                err = self.assertRaises(
+                    classes.StartFailed, self.simulator.restart
+                )
+                self.assertEqual(
+                    'Workload in database contains MBA setting (percentage) '
+                    f'not compatible with current configuration ({mode})',
+                    str(err),
+                )
+                self.simulator.restart(keep_database=False)
+                self.assertEqual([], self.send('GET', '/v1/workloads').json())
+
+    def test_a_limit_in_the_unit_of_the_mode_does_not(self) -> None:
+        for mode in ('percentage', 'mbps'):
+            with self.subTest(mode=mode):
+                self.start(mba_mode=mode)
+                self.post(
+                    core_ids=['1'], policy='gold', rdt={'mba': {mode: 50}}
+                )
+
+                self.simulator.restart()
+
+                answer = self.send('GET', '/v1/workloads')
+                self.assertEqual(200, answer.status_code)
