@@ -37,6 +37,7 @@
 * ``preview``: the tree that a start would publish; pure
 * ``provider_config``: what plugins find, as a file that Nova reads; pure
 * ``recent``: remembers the last consumers that something has happened to
+* ``recoveries``: remembers which servers had lost what is applied again
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
 * ``restore``: makes entries anew of servers that the ledger has lost

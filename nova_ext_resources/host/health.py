@@ -180,6 +180,7 @@ class Health:
         self.note(Part.HEALING, failure=failure)
         if not failure:
             self._observe_problems(host.problems)
+            self.report('recoveries', host.recoveries)
         with self._lock:
             self._holds_something = bool(host.entries or waiting)
             self._observed_at = self._clock()

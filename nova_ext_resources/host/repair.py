@@ -15,6 +15,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import audit_units as units
 from nova_ext_resources.host import lifecycle as lifecycle_mod
+from nova_ext_resources.host import recoveries as recoveries_mod
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
 
@@ -40,6 +41,7 @@ class Repair:
     """Audits a host again and again. Used by one thread at a time.
 
     :ivar problems: what the last audit found and could not be repaired
+    :ivar recoveries: what former audits found and repaired
     :ivar applied: enforcer -> consumer uuids, as the last audit read them,
         without enforcers that keep nothing; None where that failed
     :ivar unrecorded: consumers that something is applied for and that have no
@@ -54,9 +56,12 @@ class Repair:
         self._host = host
         self._trackers = trackers
         self.problems: tuple[alarm_mod.Problem, ...] = ()
+        self.recoveries = recoveries_mod.Recoveries()
         self.applied: Mapping[str, frozenset[str]] | None = None
         self.unrecorded: frozenset[str] = frozenset()
         self._is_compared = False
+        self._lost: frozenset[str] = frozenset()
+        self._has_audited = False
         self._hosts: Mapping[str, str] | None = None
 
     def run(
@@ -85,12 +90,13 @@ class Repair:
             before.keys() | entries.keys()
         )
         self._is_compared |= live is not None
+        self._lost = host.enforcement.list_lost(entries.values(), applied)
         findings = audit.compare(
             audit.Seen(
                 before=before,
                 entries=entries,
                 applied=applied,
-                lost=host.enforcement.list_lost(entries.values(), applied),
+                lost=self._lost,
                 released=host.enforcement.released,
                 live=live,
                 hosts=self._hosts,
@@ -99,6 +105,7 @@ class Repair:
             )
         )
         problems += self._repair_all(findings, entries, applied)
+        self._has_audited |= self.applied is not None
         problems += host.enforcement.list_problems()
         problems += self._list_odd_units()
         self._report(tuple(problems))
@@ -226,30 +233,43 @@ class Repair:
         entry = self._host.find_entry(uuid)
         if entry is not None and entry.state is State.APPLIED:
             self._host.enforcement.check_applied(entry)
-        self._log_repaired(one, entry)
-
-    def _log_repaired(
-        self, one: audit.Finding, entry: assignment.Entry | None
-    ) -> None:
-        """Log what was finished or applied again.
-
-        :param entry: what the server has now
-        """
         if one.kind is Kind.UNAPPLIED and entry is not None:
-            done = (
-                'what was allocated to it was missing or changed, and is '
-                f'applied again: {_describe(entry)}'
-            )
+            self._note_applied(entry, is_lost=self._is_lost(uuid, applied))
         elif one.kind is Kind.RELEASING and entry is None:
-            done = 'the release of its resources is finished'
-        else:
-            return
-        LOG.info(
-            'Host %(host)s: server %(uuid)s: %(done)s',
+            LOG.info(
+                'Host %(host)s: server %(uuid)s: the release of its resources '
+                'is finished',
+                {'host': self._host.host, 'uuid': uuid},
+            )
+
+    def _is_lost(
+        self, uuid: str, applied: Mapping[str, frozenset[str]]
+    ) -> bool:
+        """Return whether a server may have run without what it had.
+
+        Not before its start has ended; nor where nothing at all was applied
+        when this process began: the host was booted.
+        """
+        is_booted = not self._has_audited and not any(applied.values())
+        return (
+            uuid in self._lost
+            and not is_booted
+            and not self._host.is_starting(uuid)
+        )
+
+    def _note_applied(self, entry: assignment.Entry, *, is_lost: bool) -> None:
+        """Log what was applied again, and have a loss reported."""
+        what = _describe(entry)
+        if is_lost:
+            self.recoveries.note(entry.consumer_uuid, what)
+        LOG.log(
+            logging.WARNING if is_lost else logging.INFO,
+            'Host %(host)s: server %(uuid)s: what was allocated to it was '
+            'missing or changed, and is applied again: %(what)s',
             {
                 'host': self._host.host,
-                'uuid': one.consumer_uuid,
-                'done': done,
+                'uuid': entry.consumer_uuid,
+                'what': what,
             },
         )
 

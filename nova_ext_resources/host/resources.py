@@ -135,6 +135,11 @@ class HostResources(lifecycle.Lifecycle):
         return self._repair.problems
 
     @property
+    def recoveries(self) -> tuple[alarm.Problem, ...]:
+        """What was lost lately, and is applied again."""
+        return self._repair.recoveries.list_recent(self.entries)
+
+    @property
     def applied(self) -> Mapping[str, frozenset[str]] | None:
         """Return enforcer -> consumer uuids, see :class:`.repair.Repair`."""
         return self._repair.applied

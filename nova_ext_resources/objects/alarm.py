@@ -40,6 +40,7 @@ class AlarmKind:
 
 NOT_IN_FORCE = 'not_in_force'
 NOT_RECORDED = 'not_recorded'
+APPLIED_AGAIN = 'applied_again'
 UNITS_HELD_TWICE = 'units_held_twice'
 ENFORCER_FAILED = 'enforcer_failed'
 RESCTRL_MISSING = 'resctrl_missing'
@@ -116,6 +117,11 @@ _CRITICAL = (
 )
 
 _WARNING = (
+    (
+        APPLIED_AGAIN,
+        'server',
+        'Resources of a server were missing or changed for a while.',
+    ),
     (
         RELEASE_PENDING,
         'server',

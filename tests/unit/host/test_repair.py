@@ -59,6 +59,55 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.heal()
         self.assertEqual([line], self.list_repairs())
 
+    def list_recoveries(self) -> list[tuple[str, str]]:
+        return [(one.alarm, one.subject) for one in self.host.recoveries]
+
+    def test_a_loss_is_reported_though_it_is_repaired_at_once(self) -> None:
+        self.start()
+        self.heal()
+        self.assertEqual([], self.list_recoveries())
+        self.enforcer.in_force.clear()
+
+        self.heal()
+
+        self.assertEqual([], self.list_problems())
+        self.assertEqual(
+            [(alarm.APPLIED_AGAIN, SERVER)], self.list_recoveries()
+        )
+        self.assertTrue(self.host.is_settled)
+        self.host.release(SERVER)
+        self.assertEqual([], self.list_recoveries())
+
+    def test_so_is_one_that_was_found_when_this_process_began(self) -> None:
+        self.start()
+        self.host.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
+        self.host.apply(OTHER)
+        self.enforcer.in_force.discard(SERVER)
+
+        self.heal()
+
+        self.assertEqual(
+            [(alarm.APPLIED_AGAIN, SERVER)], self.list_recoveries()
+        )
+
+    def test_a_host_that_was_booted_has_lost_nothing(self) -> None:
+        self.start()
+        self.enforcer.in_force.clear()
+
+        self.assertEqual([('apply', SERVER)], self.heal())
+
+        self.assertEqual([], self.list_recoveries())
+
+    def test_nor_has_a_server_that_is_being_started(self) -> None:
+        self.start()
+        self.heal()
+        self.enforcer.in_force.clear()
+
+        with self.host.starting(SERVER):
+            self.assertEqual([('apply', SERVER)], self.heal())
+
+        self.assertEqual([], self.list_recoveries())
+
     def test_what_could_not_be_restored_is_not_said_to_be(self) -> None:
         self.start()
         self.enforcer.in_force.clear()
@@ -67,6 +116,7 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.heal()
 
         self.assertEqual([], self.list_repairs())
+        self.assertEqual([], self.list_recoveries())
 
     def test_one_line_says_that_a_release_was_finished(self) -> None:
         self.start()

@@ -14,6 +14,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
+from nova_ext_resources.host import health
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -70,9 +71,28 @@ class LostTest(LostTestCase):
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
         self.assertIn('the kernel does not have', self.log.output)
+        self.assertEqual(
+            {(alarm.APPLIED_AGAIN, SERVER), (alarm.APPLIED_AGAIN, OTHER)},
+            {(one.name, one.subject) for one in self.observe()},
+        )
+
+    def observe(self) -> tuple[alarm.Alarm, ...]:
+        """Return what ``/health`` and metrics show."""
+        seen = health.Health('host1', enforcers=['rmd'])
+        seen.observe_host(self.host)
+        return seen.snapshot().alarms
 
     def test_a_boot_with_a_kept_database_is_noticed(self) -> None:
         self.check_restored(self.lose)
+
+    def test_a_boot_without_its_database_is_no_alarm(self) -> None:
+        self.start(self.host, SERVER)
+        self.simulator.restart(keep_database=False)
+
+        self.host.heal()
+
+        self.assert_agreement(self.host)
+        self.assertEqual((), self.observe())
 
     def test_a_mount_while_rmd_runs_is_noticed(self) -> None:
         self.check_restored(self.simulator.remount)
