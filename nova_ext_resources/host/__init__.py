@@ -19,6 +19,7 @@
 * ``kept``: whose it is what a move has kept; pure
 * ``ledger``: the durable record of what servers hold
 * ``ledger_copy``: reads a copy of the ledger, as a start would
+* ``ledger_guard``: keeps a second process from writing the same ledger
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: decides which step a server's claim takes, under its lock
 * ``loading``: makes a host from options: its plugins and its ledger

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import datetime
-import fcntl
-import functools
 import os
 import pathlib
 import sqlite3
@@ -25,6 +23,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.host import ledger_guard
 from nova_ext_resources.host import ledger_tables as tables
 from nova_ext_resources.objects import assignment
 
@@ -32,7 +31,7 @@ LOG = logging.getLogger(__name__)
 
 #: Of the folder and of the files, at most.
 FOLDER_MODE = 0o750
-FILE_MODE = 0o600
+FILE_MODE = ledger_guard.FILE_MODE
 
 #: What SQLite and this module add to the file's name.
 _SUFFIXES = ('', '-wal', '-shm', '-journal', '.lock')
@@ -56,8 +55,6 @@ _CLOSE_OTHERS = (
 )
 
 _READ_AS_OWNER = 'Run this as the user that nova-compute runs as.'
-
-_open_private = functools.partial(os.open, mode=FILE_MODE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +83,8 @@ class Ledger:
         self._lock = threading.Lock()
         with _translated(self.path, 'cannot be opened'):
             _make_folder(os.path.dirname(self.path))
-            self._guard = self._take_guard()
+            # The kernel frees the locks when the process ends.
+            self._guard = ledger_guard.take(self.path)
             try:
                 self._db = self._open()
                 self._inode = os.stat(self.path).st_ino
@@ -201,28 +199,6 @@ class Ledger:
         with self._lock:
             self._db.close()
             self._guard.close()
-
-    def _take_guard(self) -> contextlib.ExitStack:
-        """Lock the file, and one beside it: either may be deleted.
-
-        SQLite locks in another way (``fcntl``), and loses its own locks when
-        the process closes the file: this comes before it, and ends after it.
-        """
-        # Kept open: the kernel frees the locks when the process ends.
-        with contextlib.ExitStack() as guard:
-            for path in (f'{self.path}.lock', self.path):
-                file = open(path, 'a', opener=_open_private)
-                guard.enter_context(file)
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise exception.LedgerInUse(
-                        path=self.path,
-                        reason='another process of this machine uses it; stop '
-                        'that process, or set another [ext_resources] '
-                        'ledger_path for this one',
-                    ) from None
-            return guard.pop_all()
 
     def _open(self) -> sqlite3.Connection:
         # SQLite gives the files beside it the same mode.

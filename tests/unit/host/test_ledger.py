@@ -9,16 +9,19 @@ import pathlib
 import resource
 import shutil
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 from typing import Any
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import ledger_guard
 from nova_ext_resources.objects import assignment
 from tests import base
 from tests.unit import builders
@@ -270,6 +273,59 @@ class RefusedLedgerTest(LedgerTestCase):
             with self.subTest(suffix=suffix):
                 self.assertIn('another process of this machine uses it', said)
             ledger.close()
+
+    def test_so_is_one_for_which_both_files_were_deleted(self) -> None:
+        self.open()
+        for suffix in ('', '.lock'):
+            os.unlink(f'{self.path}{suffix}')
+
+        said = self.open_elsewhere()
+
+        self.assertIn(
+            f'another process of this machine (pid {os.getpid()}) uses it',
+            said,
+        )
+
+    def test_so_is_one_for_which_the_folder_was_replaced(self) -> None:
+        self.path = os.path.join(os.path.dirname(self.path), 'new', 'ledger')
+        ledger = self.open()
+        shutil.rmtree(os.path.dirname(self.path))
+
+        self.assertIn('another process', self.open_elsewhere())
+
+        ledger.close()
+        self.assertEqual('', self.open_elsewhere())
+
+    def test_other_ledgers_of_the_folder_are_not_in_use(self) -> None:
+        self.open()
+        self.path += '.other'
+
+        self.assertEqual('', self.open_elsewhere())
+
+    def test_a_process_of_another_user_keeps_nobody_from_it(self) -> None:
+        if os.geteuid():
+            self.skipTest('this process cannot be another user')
+        log = self.useFixture(fixtures.FakeLogger())
+        context = multiprocessing.get_context('fork')
+        mine, theirs = context.Pipe()
+
+        def hold() -> None:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX) as taken:
+                taken.bind(ledger_guard.make_name(self.path))
+                taken.listen()
+                theirs.send(True)
+                signal.pause()
+
+        process = context.Process(target=hold)
+        process.start()
+        self.addCleanup(process.join)
+        self.addCleanup(process.kill)
+        self.assertTrue(mine.poll(30))
+
+        self.open().put(make_entry())
+
+        self.assertIn('Address already in use', log.output)
 
     def test_so_is_one_that_comes_by_a_symbolic_link(self) -> None:
         self.open().put(make_entry())
