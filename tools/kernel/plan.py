@@ -63,6 +63,8 @@ JOBS = (
     Job(series='6.12', tests=(*KERNEL, *PACKAGE), is_user=True, is_asked=True),
     # AMD, with 16 caches and masks that have gaps.
     Job(series='6.12', machine='epyc16', tests=SHAPES),
+    # Sub-NUMA clusters: two nodes for each cache.
+    Job(series='6.12', machine='icelake_snc', tests=SHAPES),
     # Ways of L2 and of L3, masks that have gaps.
     Job(series='6.12', machine='granite', tests=CACHES),
     # L2 alone, which two cores share.

@@ -25,6 +25,30 @@ class PlanTest(base.TestCase):
         self.assertGreaterEqual(len(series), 2)
         self.assertEqual(series, whole)
 
+    def test_each_kind_of_processor_is_in_it(self) -> None:
+        found = [machines.MACHINES[one.machine] for one in plan.JOBS]
+        shapes = [one.shape for one in found]
+        levels = [{one.level for one in shape.caches} for shape in shapes]
+
+        self.assertIn(True, [one.is_amd for one in found])
+        self.assertIn({2}, levels)
+        self.assertIn({2, 3}, levels)
+        self.assertEqual(
+            16,
+            max(
+                len(one.domains)
+                for shape in shapes
+                for one in shape.caches
+                if one.level == 3
+            ),
+        )
+        self.assertTrue(
+            any(
+                one.monitoring and one.monitoring.has_clusters
+                for one in shapes
+            )
+        )
+
     def test_the_longest_tests_run_on_one_kernel(self) -> None:
         times = collections.Counter(
             name for one in plan.JOBS for name in one.tests
