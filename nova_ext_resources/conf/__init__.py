@@ -11,6 +11,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``fake``: ``[ext_resources_fake]``: the simulated host
 * ``fpga``: ``[ext_resources_fpga]``
 * ``host``: ``[ext_resources]``: the host side
+* ``hostdev``: ``[ext_resources_hostdev]``
 * ``metrics``: ``[ext_resources_metrics]``: metrics and health
 * ``monitoring``: ``[ext_resources_monitoring]``
 * ``names``: finds misspelt names of options and groups

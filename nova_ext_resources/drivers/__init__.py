@@ -12,6 +12,7 @@ the tracker of ``claims/trackers`` that counts its units
 * ``devices``: what plugins for devices share; no plugin
 * ``fake``: cache domains that exist in the configuration only
 * ``fpga``: regions of FPGAs, from sysfs
+* ``hostdev``: hands the PCI functions that servers hold to their guests
 * ``noop``: units are counted, and nothing on the host is touched
 * ``rdt``: what ``resctrl`` and ``rmd`` share; no plugin
 * ``resctrl``: cache and memory bandwidth by way of the kernel's resctrl

@@ -263,6 +263,15 @@ class Enforcer(abc.ABC):
         :raises EnforcementFailed: it cannot be read now
         """
 
+    def list_pci_functions(self, entry: assignment.Entry) -> tuple[str, ...]:
+        """Return the PCI functions that the guest of a server must have.
+
+        Their addresses. No I/O. The libvirt driver writes them into the
+        domain of the guest, after it has called :meth:`apply`, which must
+        refuse what is not there. A server with any is not migrated live.
+        """
+        return ()
+
     def recognize(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...] | None:

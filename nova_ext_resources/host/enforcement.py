@@ -133,6 +133,33 @@ class Enforcement:
             done.append(name)
         return real
 
+    def list_pci_functions(self, entry: assignment.Entry) -> tuple[str, ...]:
+        """Return the PCI functions that the guest of a server must have.
+
+        :raises EnforcementFailed: an enforcer cannot tell
+        """
+        return tuple(
+            address
+            for name in self._list_serving(entry)
+            for address in self._list_functions(name, entry)
+        )
+
+    def check_pci_functions(self, entry: assignment.Entry) -> None:
+        """Make sure of them, before the domain of the guest is written.
+
+        :raises EnforcementFailed: one is not there
+        """
+        for name in self._list_serving(entry):
+            if self._list_functions(name, entry):
+                with self._translated(name, entry.consumer_uuid):
+                    self._enforcers[name].apply(entry)
+
+    def _list_functions(
+        self, name: str, entry: assignment.Entry
+    ) -> tuple[str, ...]:
+        with self._translated(name, entry.consumer_uuid):
+            return self._enforcers[name].list_pci_functions(entry)
+
     def release_all(
         self, entries: Iterable[assignment.Entry]
     ) -> tuple[list[assignment.Entry], list[exception.ExtResourcesError]]:

@@ -110,6 +110,17 @@ class Sysfs(sysfs.Tree):
             self.add_region(engine / f'dfl-fme-region.{number}', compat_id)
             self.add_port(address, number, afu)
 
+    def add_function(self, address: str, *, driver: str = 'pr-pci') -> None:
+        """Plug in a PCI function that is a region as a whole."""
+        self.make_function(address, vendor=XILINX, device='0x9038')
+        self.bind(address, driver)
+        self.add_region(self.find(address).resolve())
+
+    def pass_on(self, address: str) -> None:
+        """Give a PCI function to a guest, as libvirt does."""
+        self.remove_region(self.find_base(address))
+        self.bind(address, 'vfio-pci')
+
     def make_function(
         self, address: str, *, vendor: str, device: str, node: int = 0
     ) -> None:

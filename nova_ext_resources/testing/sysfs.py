@@ -26,6 +26,7 @@ class Tree:
         self.path = pathlib.Path(path)
         self.bus = self.path / 'bus/pci/devices'
         self.bus.mkdir(parents=True)
+        self._drivers = self.path / 'bus/pci/drivers'
         # A host bridge: no host is without any device.
         self.make('0000:00:00.0', vendor=INTEL, **{'class': '0x060000'})
         cpus = 0
@@ -34,6 +35,7 @@ class Tree:
                 folder = f'devices/system/node/node{number}/cpu{cpu}'
                 (self.path / folder).mkdir(parents=True)
                 cpus = max(cpus, cpu)
+        (self.path / 'kernel/iommu_groups/0').mkdir(parents=True)
         system = self.path / 'devices/system/cpu'
         system.mkdir(parents=True)
         self.write(system / 'present', f'0-{cpus}')
@@ -64,13 +66,22 @@ class Tree:
 
     def bind(self, address: str, driver: str) -> None:
         """Bind a device to a driver; '' to none."""
-        link = self.find(address) / 'driver'
-        link.unlink(missing_ok=True)
+        self._unbind(address)
         if driver:
+            folder = self._drivers / driver
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / address).symlink_to(self.find(address).resolve())
+            link = self.find(address) / 'driver'
             link.symlink_to(f'../../../bus/pci/drivers/{driver}')
+
+    def _unbind(self, address: str) -> None:
+        for link in self._drivers.glob(f'*/{address}'):
+            link.unlink()
+        (self.find(address) / 'driver').unlink(missing_ok=True)
 
     def unplug(self, address: str) -> None:
         """Have a device vanish."""
+        self._unbind(address)
         folder = self.find(address)
         shutil.rmtree(folder.resolve())
         folder.unlink()

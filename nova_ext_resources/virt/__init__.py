@@ -12,6 +12,7 @@
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
 * ``holders``: what Nova says of consumers that hold nothing on a host
+* ``hostdevs``: writes devices into the guests of Nova's libvirt driver
 * ``internals``: what of Nova this package uses, and whether Nova has it
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``live``: the driver's methods for live migrations

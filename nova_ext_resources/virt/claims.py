@@ -147,6 +147,31 @@ class Claims:
                 xml, host=self._host.host, server_uuid=instance.uuid
             )
 
+    def list_functions(self, instance: Any) -> tuple[str, ...]:
+        """Return the PCI functions that the guest of a server must have.
+
+        :raises NovaException: an enforcer cannot tell
+        """
+        entry = self._host.find_entry(instance.uuid)
+        if entry is None or not self.holds(instance):
+            return ()
+        with errors.translated(instance, self._host.host):
+            return self._host.enforcement.list_pci_functions(entry)
+
+    def check_functions(self, context: Any, instance: Any) -> None:
+        """Make sure of the PCI functions that a guest is about to get.
+
+        :raises NovaException: one is not there
+        """
+        entry = self._host.find_entry(instance.uuid)
+        if entry is None or not self.list_functions(instance):
+            return
+        with (
+            self.reported(context, events.APPLY, entry, instance),
+            errors.translated(instance, self._host.host),
+        ):
+            self._host.enforcement.check_pci_functions(entry)
+
     def restore_and_apply(self, context: Any, instance: Any) -> None:
         """Apply what a server has, claimed anew where its entry is missing.
 

@@ -14,7 +14,6 @@ from typing import Any
 import nova.conf
 from nova import exception as nova_exc
 from nova.virt import event as virtevent
-from nova.virt.libvirt import driver
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import excutils
@@ -25,6 +24,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.virt import admission
+from nova_ext_resources.virt import hostdevs
 from nova_ext_resources.virt import live
 from nova_ext_resources.virt import moves
 from nova_ext_resources.virt import power
@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtDriver(
-    live.LiveMigrationsMixin, moves.MovesMixin, driver.LibvirtDriver
+    live.LiveMigrationsMixin, moves.MovesMixin, hostdevs.HostdevsMixin
 ):
     """Starts guests paused, applies their resources, and resumes them.
 
@@ -212,12 +212,9 @@ class LibvirtDriver(
             live_snapshot, original_power_state
         ):
             return
-        try:
+        with self._paused_on_failure(instance):
             self._ext_claims.apply(context, instance)
-        except BaseException:
-            # Its memory is worth keeping.
-            with excutils.save_and_reraise_exception():
-                self.pause(instance)
+            self._attach_devices(instance)
 
     # -- the process of a guest that is migrated live to here ----------
 

@@ -304,6 +304,25 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
 
     # -- the source -----------------------------------------------------
 
+    def check_can_live_migrate_source(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Refuse a server whose guest has devices of this host.
+
+        The destination asks before it claims.
+
+        :raises MigrationPreCheckError: so it is, whatever the destination
+        """
+        with refusals.translated():
+            functions = self._ext_claims.list_functions(instance)
+        with self._ext_claims.reported(
+            context, events.CLAIM, functions, instance
+        ):
+            refusals.check_functions(instance, functions)
+        return super().check_can_live_migrate_source(
+            context, instance, *args, **kwargs
+        )
+
     def live_migration(
         self,
         context: Any,

@@ -309,6 +309,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
         super().resume(context, instance, *args, **kwargs)
 
+    def rescue(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        self._ext_claims.restore_and_apply(context, instance)
+        super().rescue(context, instance, *args, **kwargs)
+
     def unrescue(self, context: Any, instance: Any) -> None:
         self._ext_claims.restore_and_apply(context, instance)
         super().unrescue(context, instance)

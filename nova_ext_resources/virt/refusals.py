@@ -80,6 +80,20 @@ def check_cpus(instance: Any) -> None:
         )
 
 
+def check_functions(instance: Any, functions: Collection[str]) -> None:
+    """Refuse a server whose guest has devices that it cannot take along.
+
+    :param functions: addresses of PCI functions of its host
+    :raises MigrationPreCheckError: it has some
+    """
+    if functions:
+        raise nova_exc.MigrationPreCheckError(
+            reason=f'server {errors.find_name(instance)} has PCI devices of '
+            f'its host in its guest ({", ".join(functions)}), which cannot be '
+            'migrated live: migrate the server cold'
+        )
+
+
 def make_no_package(instance: Any) -> nova_exc.MigrationPreCheckError:
     """Return why a server is not sent to a host without this package."""
     return nova_exc.MigrationPreCheckError(

@@ -63,6 +63,7 @@ DRIVERS: dict[str, frozenset[str]] = {
     'rdt': frozenset(),
     'fake': frozenset({'base', 'rdt', 'rmd'}),
     'fpga': frozenset({'base', 'devices'}),
+    'hostdev': frozenset({'base', 'devices'}),
     'noop': frozenset({'base'}),
     'resctrl': frozenset({'base', 'rdt'}),
     'rmd': frozenset({'base', 'rdt'}),

@@ -5,6 +5,7 @@
 * ``counted``: makes the provider of some devices
 * ``device_spec``: which PCI devices Nova reports itself
 * ``files``: reads files of the kernel's sysfs
+* ``functions``: PCI functions that are handed to guests
 * ``held``: which devices servers hold, by the provider that they are of
 * ``report``: logs what is wrong, once
 """

@@ -138,8 +138,10 @@ class FpgaInventory(base.InventoryProvider):
         """
         if found is None:
             # Nor is a region lost that others are in by now.
-            is_there = self._is_unread(name, seen) or any(
-                name in card.inside for card in self._cards.values()
+            is_there = (
+                self._is_unread(name, seen)
+                or name in seen.passed
+                or any(name in card.inside for card in self._cards.values())
             )
             there = {name} if is_there else set[str]()
             return counted.make_provider(

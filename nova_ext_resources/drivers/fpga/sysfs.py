@@ -36,6 +36,7 @@ import os
 import re
 
 from nova_ext_resources.drivers.devices import files
+from nova_ext_resources.drivers.devices import functions as pci_functions
 from nova_ext_resources.drivers.fpga import managers as managers_mod
 from nova_ext_resources.drivers.fpga import pci as pci_mod
 from nova_ext_resources.drivers.fpga import places
@@ -107,12 +108,14 @@ class Seen:
 
     :ivar unsteady: name of what could not be read this time -> why
     :ivar functions: name of that -> the physical function that it is of
+    :ivar passed: PCI functions that guests have: their regions do not show
     :ivar others: accelerators without a region
     """
 
     cards: tuple[Card, ...] = ()
     unsteady: Mapping[str, str] = dataclasses.field(default_factory=dict)
     functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    passed: frozenset[str] = frozenset()
     managers: tuple[managers_mod.Manager, ...] = ()
     others: tuple[pci_mod.Pci, ...] = ()
 
@@ -153,6 +156,7 @@ def read(root: str) -> Seen:
         cards=tuple(cards[name] for name in sorted(cards)),
         unsteady=unsteady,
         functions={one: pci_mod.find_function(root, one) for one in unsteady},
+        passed=pci_functions.list_passed(root),
         managers=managers_mod.read(root),
         others=pci_mod.list_accelerators(
             root, {one.pci.address for one in cards.values() if one.pci}

@@ -4,10 +4,56 @@
 
 from typing import Any
 
+from nova_ext_resources.testing import sriov
 from tests.functional.virt import base
 
 #: CPUs of each NUMA node, as Nova's fake driver has them here.
 NODES = ((*range(12), *range(24, 36)), (*range(12, 24), *range(36, 48)))
+
+VF = 'SRIOV_NET_VF'
+PF = '0000:3b:00.0'
+
+#: Virtual functions of each host.
+COUNT = 2
+
+_PHYSNET = 'CUSTOM_PHYSNET_PHYSNET1'
+
+
+class CardsTestCase(base.NovaTestCase):
+    """Hosts with a card of two virtual functions each."""
+
+    plugins = 'sriov'
+
+    def _write_conf(self) -> None:
+        super()._write_conf()
+        self.trees: dict[str, sriov.Sysfs] = {}
+        self.names: dict[str, list[str]] = {}
+
+    def plug_in(self, tree: sriov.Sysfs) -> list[str]:
+        """Plug in all cards of a host; return their functions."""
+        tree.add_card(PF, interfaces=['ens1f0'])
+        return tree.enable(PF, COUNT)
+
+    def start_host(self, host: str, **settings: Any) -> Any:
+        tree = sriov.Sysfs(str(self.folder / host / 'sys'), NODES)
+        self.trees[host] = tree
+        self.names[host] = self.plug_in(tree)
+        self.host_options = (
+            '[ext_resources_sriov]\n'
+            f'path = {tree.path}\n'
+            'physical_networks = physnet1:ens1f0, physnet1:ens2f0\n'
+            f'[ext_resources_hostdev]\npath = {tree.path}\n'
+        )
+        return super().start_host(host, **settings)
+
+    def make_vf_flavor(self, amount: int = 1, **specs: Any) -> str:
+        return self.make_flavor(
+            **{
+                f'resources_VF__{VF}': amount,
+                f'trait_VF__{_PHYSNET}': 'required',
+                **specs,
+            }
+        )
 
 
 class DevicesTestCase(base.NovaTestCase):

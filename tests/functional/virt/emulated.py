@@ -38,7 +38,7 @@ _REPLACED: dict[str, dict[str, Any]] = {
     'nova_ext_resources.virt.libvirt.LibvirtDriver._init_host_topology': {},
 }
 
-_ALL_DOMAINS = (
+ALL_DOMAINS = (
     fakelibvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
     | fakelibvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE
 )
@@ -68,15 +68,8 @@ class EmulatedTestCase(backends.PinnedStatic):
             self.useFixture(fixtures.MockPatch(name, **options))
 
     def _start_compute(self, host: str, cell_name: str | None = None) -> Any:
-        connection = self.connections[host] = fakelibvirt.Connection(
-            'qemu:///system',
-            version=fakelibvirt.FAKE_LIBVIRT_VERSION,
-            hv_version=fakelibvirt.FAKE_QEMU_VERSION,
-            host_info=fakelibvirt.HostInfo(
-                cpu_nodes=1, cpu_sockets=1, cpu_cores=4, cpu_threads=2
-            ),
-            hostname=host,
-        )
+        # Of a host that starts again, the guests have stayed.
+        connection = self.connections.setdefault(host, _make_libvirt(host))
         node_uuid = str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
         with (
             mock.patch(
@@ -100,8 +93,20 @@ class EmulatedTestCase(backends.PinnedStatic):
         """Return server -> whether its guest runs, and its CPUs."""
         return {
             one.UUIDString(): (bool(one.isActive()), _find_cpus(one))
-            for one in self.connections[host].listAllDomains(_ALL_DOMAINS)
+            for one in self.connections[host].listAllDomains(ALL_DOMAINS)
         }
+
+
+def _make_libvirt(host: str) -> Any:
+    return fakelibvirt.Connection(
+        'qemu:///system',
+        version=fakelibvirt.FAKE_LIBVIRT_VERSION,
+        hv_version=fakelibvirt.FAKE_QEMU_VERSION,
+        host_info=fakelibvirt.HostInfo(
+            cpu_nodes=1, cpu_sockets=1, cpu_cores=4, cpu_threads=2
+        ),
+        hostname=host,
+    )
 
 
 def _find_cpus(domain: Any) -> set[int]:

@@ -14,50 +14,14 @@ from tests import base as unit_base
 from tests.functional.virt import devices
 from tests.unit.drivers.devices import test_device_spec
 
-CLASS = 'SRIOV_NET_VF'
-PF = '0000:3b:00.0'
+CLASS = devices.VF
+PF = devices.PF
 OTHER = '0000:5e:00.0'
-
-#: Virtual functions of each host.
-COUNT = 2
-
-_PHYSNET = 'CUSTOM_PHYSNET_PHYSNET1'
+COUNT = devices.COUNT
 
 
-class SriovTestCase(devices.DevicesTestCase):
-    """Hosts with a card of two virtual functions each."""
-
-    plugins = 'sriov'
-
-    def setUp(self) -> None:
-        self.trees: dict[str, sriov.Sysfs] = {}
-        self.names: dict[str, list[str]] = {}
-        super().setUp()
-
-    def plug_in(self, tree: sriov.Sysfs) -> list[str]:
-        """Plug in all cards of a host; return their functions."""
-        tree.add_card(PF, interfaces=['ens1f0'])
-        return tree.enable(PF, COUNT)
-
-    def start_host(self, host: str, **settings: Any) -> Any:
-        tree = sriov.Sysfs(str(self.folder / host / 'sys'), devices.NODES)
-        self.trees[host] = tree
-        self.names[host] = self.plug_in(tree)
-        self.host_options = (
-            '[ext_resources_sriov]\n'
-            f'path = {tree.path}\n'
-            'physical_networks = physnet1:ens1f0, physnet1:ens2f0\n'
-        )
-        return super().start_host(host, **settings)
-
-    def make_vf_flavor(self, amount: int = 1, **specs: Any) -> str:
-        return self.make_flavor(
-            **{
-                f'resources_VF__{CLASS}': amount,
-                f'trait_VF__{_PHYSNET}': 'required',
-                **specs,
-            }
-        )
+class SriovTestCase(devices.CardsTestCase, devices.DevicesTestCase):
+    """What is counted, and who has it."""
 
     def find_inventory(self, host: str) -> tuple[int, int]:
         """Return total and reserved of a host's card, as placement has it."""

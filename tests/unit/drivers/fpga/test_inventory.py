@@ -368,6 +368,35 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         self.entries.clear()
         self.assertIsNone(self.find(plugin))
 
+    def test_a_region_in_a_guest_is_not_lost(self) -> None:
+        self.tree.add_function(VF)
+        plugin = self.make_plugin()
+        self.assertIn(VF, self.list_names(plugin))
+        self.hold(VF)
+
+        self.tree.pass_on(VF)
+
+        for one in (plugin, self.make_plugin()):
+            made = self.find(one, VF)
+            assert made is not None
+            self.assertEqual([VF], made.units[CLASS]['names'])
+
+        # Nor is it offered to others when no server has it.
+        self.entries.clear()
+        self.assertIsNone(self.find(plugin, VF))
+
+    def test_a_function_that_dies_in_a_guest_is_lost(self) -> None:
+        self.tree.add_function(VF)
+        plugin = self.make_plugin()
+        self.hold(VF)
+        self.tree.pass_on(VF)
+
+        self.tree.kill(VF)
+
+        made = self.find(plugin, VF)
+        assert made is not None
+        self.assertEqual([], made.units[CLASS]['names'])
+
     def test_a_port_keeps_its_name_below_a_virtual_function(self) -> None:
         plugin = self.make_plugin()
         before = self.list_names(plugin)

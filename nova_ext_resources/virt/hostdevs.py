@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Writes the PCI functions of servers into the guests of libvirt.
+
+Which of Nova's methods write a domain, and that a guest cannot be saved with a
+device of the host, was read from Nova 34 (``_get_guest_xml``, ``suspend``,
+``resume``): Nova detaches its own PCI devices before, and attaches them after.
+"""
+
+from collections.abc import Iterator
+import contextlib
+from typing import Any
+
+from nova import objects
+from nova.virt.libvirt import config
+from nova.virt.libvirt import driver
+from oslo_utils import excutils
+
+from nova_ext_resources.virt import mixin
+
+
+class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
+    """Nova's libvirt driver; its guests have what enforcers name.
+
+    See :meth:`.Enforcer.list_pci_functions`.
+    """
+
+    def _get_guest_xml(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        self._ext_claims.check_functions(context, instance)
+        return super()._get_guest_xml(context, instance, *args, **kwargs)
+
+    def _guest_add_pci_devices(self, guest: Any, instance: Any) -> None:
+        super()._guest_add_pci_devices(guest, instance)
+        for one in self._list_devices(instance):
+            guest.add_device(self._get_guest_pci_device(one))
+
+    def suspend(self, context: Any, instance: Any) -> None:
+        """Save the guest without its devices, as libvirt demands."""
+        guest = self._host.get_guest(instance)
+        has = _list_devices(guest)
+        self._detach_pci_devices(
+            guest,
+            [
+                one
+                for one in self._list_devices(instance)
+                if self._get_guest_pci_device(one) in has
+            ],
+        )
+        super().suspend(context, instance)
+
+    def resume(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        super().resume(context, instance, *args, **kwargs)
+        with self._paused_on_failure(instance):
+            self._attach_devices(instance)
+
+    def _attach_devices(self, instance: Any) -> None:
+        """Attach what a guest was saved without."""
+        guest = self._host.get_guest(instance)
+        has = _list_devices(guest)
+        self._attach_pci_devices(
+            guest,
+            [
+                one
+                for one in self._list_devices(instance)
+                if self._get_guest_pci_device(one) not in has
+            ],
+        )
+
+    def _list_devices(self, instance: Any) -> list[objects.PciDevice]:
+        return [
+            objects.PciDevice(address=address, extra_info={})
+            for address in self._ext_claims.list_functions(instance)
+        ]
+
+    @contextlib.contextmanager
+    def _paused_on_failure(self, instance: Any) -> Iterator[None]:
+        """Do not let a guest run on without its resources.
+
+        Its memory is worth keeping.
+        """
+        try:
+            yield
+        except BaseException:
+            with excutils.save_and_reraise_exception():
+                self.pause(instance)
+
+
+def _list_devices(guest: Any) -> list[Any]:
+    """Return the PCI devices of the host that a guest has now."""
+    found: list[Any] = guest.get_all_devices(
+        config.LibvirtConfigGuestHostdevPCI
+    )
+    return found

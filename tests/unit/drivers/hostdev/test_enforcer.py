@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.drivers.hostdev import enforcer
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources import plugins
+from nova_ext_resources.testing import sriov
+from tests import base
+
+CLASS = 'SRIOV_NET_VF'
+CARD = '0000:3b:00.0'
+
+
+def make_entry(
+    *names: str, resource_class: str = CLASS, key: str = f'SRIOV_{CARD}'
+) -> assignment.Entry:
+    """Make one of a server that holds these devices of one provider."""
+    return assignment.Entry(
+        consumer_uuid=uuidsentinel.server,
+        state=assignment.State.CLAIMED,
+        assignments=(
+            assignment.Assignment(
+                rp_uuid=uuidsentinel.card,
+                rp_key=key,
+                resource_class=resource_class,
+                amount=len(names),
+                units={'names': list(names)},
+            ),
+        ),
+    )
+
+
+class HostdevEnforcerTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = self.useFixture(fixtures.TempDir()).path
+        self.tree = sriov.Sysfs(f'{folder}/sys')
+        self.tree.add_card(CARD)
+        self.names = self.tree.enable(CARD, 2)
+        self.enforcer = self.make_enforcer()
+
+    def make_enforcer(self, **values: object) -> enforcer.HostdevEnforcer:
+        options = plugins.register_opts(
+            self.conf, 'hostdev', enforcer.HostdevEnforcer.OPTIONS
+        )
+        for name, value in {'path': str(self.tree.path), **values}.items():
+            self.conf.set_override(name, value, 'ext_resources_hostdev')
+        return enforcer.HostdevEnforcer(options, 'host-1')
+
+    def refuse(self, entry: assignment.Entry) -> str:
+        return str(
+            self.assertRaises(
+                exception.EnforcementFailed, self.enforcer.apply, entry
+            )
+        )
+
+    def test_functions_that_are_there(self) -> None:
+        entry = make_entry(*self.names[::-1])
+
+        self.assertEqual(entry.assignments, self.enforcer.apply(entry))
+        self.assertEqual(
+            tuple(self.names), self.enforcer.list_pci_functions(entry)
+        )
+
+    def test_a_device_without_an_address_is_counted_only(self) -> None:
+        entry = make_entry(
+            f'{CARD}-port0', resource_class='FPGA', key='FPGA_x'
+        )
+
+        self.assertEqual((), self.enforcer.list_pci_functions(entry))
+        self.assertEqual(entry.assignments, self.enforcer.apply(entry))
+
+    def test_other_classes_are_left_alone(self) -> None:
+        entry = make_entry(self.names[0], resource_class='CUSTOM_OTHER')
+
+        self.assertFalse(self.enforcer.serves('CUSTOM_OTHER'))
+        self.assertEqual((), self.enforcer.list_pci_functions(entry))
+
+    def test_the_classes_are_those_of_the_option(self) -> None:
+        made = self.make_enforcer(resource_classes=['CUSTOM_OTHER'])
+
+        self.assertTrue(made.serves('CUSTOM_OTHER'))
+        self.assertFalse(made.serves(CLASS))
+
+    def test_a_function_that_is_gone(self) -> None:
+        self.tree.unplug(CARD)
+
+        said = self.refuse(make_entry(self.names[0]))
+
+        for words in (
+            'host-1',
+            self.names[0],
+            f'SRIOV_{CARD}',
+            CLASS,
+            'the host does not have it',
+            'shelve and unshelve',
+            uuidsentinel.server,
+        ):
+            self.assertIn(words, said)
+
+    def test_a_card_that_has_failed(self) -> None:
+        self.tree.kill(CARD)
+
+        self.assertIn(
+            f'{CARD} does not answer', self.refuse(make_entry(self.names[0]))
+        )
+
+    def test_a_card_that_cannot_be_read(self) -> None:
+        (self.tree.find(CARD) / 'config').unlink()
+
+        self.assertIn(
+            'it cannot be read', self.refuse(make_entry(self.names[0]))
+        )
+
+    def test_a_function_that_is_no_virtual_one(self) -> None:
+        entry = make_entry(CARD)
+
+        self.assertEqual(entry.assignments, self.enforcer.apply(entry))
+        self.tree.kill(CARD)
+        self.assertIn('has failed', self.refuse(entry))
+
+    def test_no_iommu(self) -> None:
+        self.assertEqual('', self.enforcer.find_obstacle())
+        self.enforcer.check_ready()
+        (self.tree.path / 'kernel/iommu_groups/0').rmdir()
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcer.check_ready
+        )
+
+        self.assertIn('IOMMU', str(err))
+        self.assertIn('IOMMU', self.enforcer.find_obstacle())
+
+    def test_there_is_nothing_to_release(self) -> None:
+        self.enforcer.release(make_entry(*self.names))
+
+        self.assertIsNone(self.enforcer.list_applied())
+
+    def test_it_is_installed(self) -> None:
+        found = plugins.load_classes(plugins.ENFORCERS, ['hostdev'])
+
+        self.assertIs(enforcer.HostdevEnforcer, found['hostdev'])
