@@ -107,8 +107,16 @@ def load_grammar() -> extra_specs.Grammar:
     for own in _read_all(TRACKERS, 'ATTRIBUTES').values():
         for name, pattern in own.items():
             patterns.setdefault(name, {})[pattern] = None
+    reasons = _read_all(TRACKERS, 'NO_ATTRIBUTES').values()
     return extra_specs.Grammar(
         attributes={name: '|'.join(one) for name, one in patterns.items()},
+        no_attributes={
+            name: reason
+            for own in reasons
+            for name, reason in own.items()
+            # Another plugin may have what this one has not.
+            if name not in patterns
+        },
         enforcers=_read_all(ENFORCERS, 'EXTRA_SPECS'),
     )
 

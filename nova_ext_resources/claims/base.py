@@ -19,6 +19,9 @@ class Tracker(abc.ABC):
     #: its whole value must match.
     ATTRIBUTES: ClassVar[Mapping[str, str]] = {}
 
+    #: Attribute that a flavor might be expected to have -> why there is none.
+    NO_ATTRIBUTES: ClassVar[Mapping[str, str]] = {}
+
     #: Whether a server's units mean nothing until an enforcer acts.
     NEEDS_ENFORCER: ClassVar[bool] = False
 

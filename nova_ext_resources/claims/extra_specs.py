@@ -36,10 +36,12 @@ class Grammar:
     """What may follow ``resource:``; plugins add to it.
 
     :ivar attributes: attribute -> regular expression of its values
+    :ivar no_attributes: attribute that there is not -> why
     :ivar enforcers: enforcer -> key -> regular expression of its values
     """
 
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    no_attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
@@ -132,6 +134,8 @@ def check_attribute(key: str, value: str, grammar: Grammar) -> tuple[str, str]:
     else:
         others = sorted([lease.SUBJECT, *grammar.enforcers])
         _check_class(key, value, subject, others)
+        if name in grammar.no_attributes:
+            raise _refuse(key, value, grammar.no_attributes[name])
         _check_wish(key, value, grammar.attributes)
     return subject, name
 

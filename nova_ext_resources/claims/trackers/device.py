@@ -27,6 +27,14 @@ from nova_ext_resources.objects import requirement
 #: What a name may be: it is written to files, logs and pages.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}')
 
+#: Its ``local_cpulist`` has the CPUs of its NUMA node (function
+#: ``pci_dev_show_local_cpu`` of the kernel).
+_NO_CACHE = (
+    'the kernel shows the NUMA node of a device, but no cache near it: use '
+    'numa_affinity. Where a node has several caches, the firmware option '
+    '"L3 cache as NUMA domain" makes each a node'
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceState:
@@ -94,6 +102,7 @@ class DeviceTracker(base.Tracker):
     ATTRIBUTES = {  # noqa: RUF012
         requirement.AFFINITY: '|'.join(requirement.Affinity)
     }
+    NO_ATTRIBUTES = dict.fromkeys(('cache_affinity', 'l3_affinity'), _NO_CACHE)
     CAN_BE_NEAR = True
     STATE = DeviceState
     UNITS = frozenset({'names'})

@@ -13,14 +13,17 @@ from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources.claims.checks import numa_affinity
 from nova_ext_resources.claims import decide
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view
+from nova_ext_resources import plugins
 from tests import base
 from tests.unit import builders
 
@@ -312,3 +315,123 @@ class ScheduleTest(base.TestCase):
 
         self.assertEqual('0-3', read.tracked[NEAR, CLASS].near)
         self.assertIsNone(read.tracked[NEAR, CLASS].cpus)
+
+
+class SeveralCachesTest(base.TestCase):
+    """Each node has two caches; a card is as near to one as to the other."""
+
+    #: Provider of each cache -> its CPUs.
+    CACHES = {  # noqa: RUF012
+        getattr(uuidsentinel, f'l3_{first}'): f'{first}-{first + 1}'
+        for first in (0, 2, 4, 6)
+    }
+
+    #: Where CPUs are free -> the card that is near to them.
+    CELLS = {  # noqa: RUF012
+        NEAR: frozenset({0, 1, 2, 3}),
+        FAR: frozenset({4, 5, 6, 7}),
+    }
+
+    def setUp(self) -> None:
+        super().setUp()
+        host = make_view()
+        tests = {
+            **TESTS,
+            'cache_affinity': cache_affinity.CacheAffinityTest(TRACKERS),
+        }
+        self.tests = tests
+        self.host = dataclasses.replace(
+            host,
+            tracked={
+                **host.tracked,
+                (builders.RDT, builders.CLOS): builders.make_count(),
+                **{
+                    (one, builders.WAYS): builders.make_ways(cpus=cpus)
+                    for one, cpus in self.CACHES.items()
+                },
+            },
+            resource_classes=host.resource_classes | {builders.WAYS},
+            constraints=constraints.Constraints(tests=tuple(tests)),
+        )
+
+    def decide(
+        self, cache: str, card: str, cpus: Sequence[int], **options: Any
+    ) -> dict[str, str]:
+        """Return class -> provider; nothing if the host refuses."""
+        request = make_request(card, cpus=cpus)
+        request = dataclasses.replace(
+            request,
+            allocations={**request.allocations, cache: {builders.WAYS: 2}},
+        )
+        made = decide.decide(
+            self.host,
+            request,
+            trackers=TRACKERS,
+            tests=[*self.tests.values()],
+            **options,
+        )
+        return {one.resource_class: one.rp_uuid for one in made.taken}
+
+    def test_the_ways_are_of_the_cache_and_the_device_of_the_node(
+        self,
+    ) -> None:
+        wrong = uuidsentinel.l3_0
+        for cache, text in self.CACHES.items():
+            cpus = bitmask.parse_list(text)
+            [card] = [one for one, cell in self.CELLS.items() if cpus <= cell]
+            for chosen in self.CELLS:
+                with self.subTest(cpus=text, chosen=chosen):
+                    taken = self.decide(wrong, chosen, sorted(cpus))
+
+                    self.assertEqual(cache, taken[builders.WAYS])
+                    self.assertEqual(card, taken[CLASS])
+
+    def test_the_filter_keeps_what_the_host_takes_as_it_is(self) -> None:
+        document = stats.decode(stats.encode(self.host))
+        assert document
+        asked = make_request().requirement
+        judge = candidates.Judge(TRACKERS, self.tests, (2,), asked)
+        offered = [
+            {
+                'allocations': {
+                    cache: {'resources': {builders.WAYS: 2}},
+                    card: {'resources': {CLASS: 1}},
+                }
+            }
+            for cache in self.CACHES
+            for card in self.CELLS
+        ]
+
+        chosen = judge.choose(
+            document,
+            offered,
+            lambda: [set(one) for one in self.CELLS.values()],
+        )
+
+        kept = [tuple(one['allocations']) for one in chosen]
+        taken = [
+            (cache, card)
+            for cache, text in self.CACHES.items()
+            for card in self.CELLS
+            if self.decide(
+                cache, card, sorted(bitmask.parse_list(text)), may_move=False
+            )
+        ]
+        self.assertEqual(taken, kept)
+        self.assertEqual(4, len(kept))
+
+
+class NoCacheTest(base.TestCase):
+    def test_a_flavor_cannot_require_a_device_near_a_cache(self) -> None:
+        grammar = plugins.load_grammar()
+        for name in ('l3_affinity', 'cache_affinity'):
+            err = self.assertRaises(
+                exception.InvalidExtraSpec,
+                extra_specs.check,
+                f'resource:{CLASS}:{name}',
+                'required',
+                grammar,
+            )
+
+            for words in (name, 'use numa_affinity', 'L3 cache as NUMA'):
+                self.assertIn(words, str(err))
