@@ -11,12 +11,16 @@ from collections.abc import Iterator
 import contextlib
 from typing import Any
 
+import nova.conf
+from nova import exception as nova_exc
 from nova import objects
 from nova.virt.libvirt import config
 from nova.virt.libvirt import driver
 from oslo_utils import excutils
 
 from nova_ext_resources.virt import mixin
+
+CONF = nova.conf.CONF
 
 
 class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
@@ -33,7 +37,13 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     def _guest_add_pci_devices(self, guest: Any, instance: Any) -> None:
         super()._guest_add_pci_devices(guest, instance)
-        for one in self._list_devices(instance):
+        found = self._list_devices(instance)
+        # As Nova does for its own PCI devices.
+        if found and CONF.libvirt.virt_type not in ('qemu', 'kvm'):
+            raise nova_exc.PciDeviceUnsupportedHypervisor(
+                type=CONF.libvirt.virt_type
+            )
+        for one in found:
             guest.add_device(self._get_guest_pci_device(one))
 
     def suspend(self, context: Any, instance: Any) -> None:

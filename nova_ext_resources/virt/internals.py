@@ -89,6 +89,7 @@ NAMES = (
     'nova.exception:MigrationPreCheckError',
     'nova.exception:NoValidHost',
     'nova.exception:NovaException',
+    'nova.exception:PciDeviceUnsupportedHypervisor',
     'nova.exception:ValidationError',
     'nova.objects:CellMapping.identity',
     'nova.objects:CellMapping.is_cell0',
