@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A network card of one host, a pool of all, and why a server got neither."""
+"""Devices of one host, a pool of all, and why a server got neither."""
 
 from collections.abc import Mapping
 import dataclasses
 import functools
 import json
+import pathlib
 from typing import Any
 
 from cloud import options
@@ -13,6 +14,8 @@ from cloud import settings as cloud_settings
 from cloud import told
 from cloud import tree
 from cloud import waiting
+from nova_ext_resources.testing import cpu
+from nova_ext_resources.testing import fpga
 from nova_ext_resources.testing import sriov
 from tools.gate import audit
 from tools.gate import client
@@ -22,6 +25,13 @@ from tools.gate import site as sites
 _CARD = '0000:3b:00.0'
 _FUNCTION = 'SRIOV_NET_VF'
 _FUNCTIONS = 2
+
+_FPGA = '0000:5e:00.0'
+_REGION = f'FPGA_{_FPGA}-port0'
+_REGIONS = 'FPGA'
+
+#: What the CPUs of one host can do, and of the others not.
+_TURBO = 'CUSTOM_CPU_TURBO'
 
 _POOL = 'POOL_rack1'
 _GB = 'CUSTOM_RACK1_GB'
@@ -36,18 +46,22 @@ pools:
 """
 _NO_POOLS = 'pools: []\n'
 
-#: Flavor -> extra specs. The first one is for the host with the card.
+#: Flavor -> extra specs. The first two are for the host with the devices.
 _FLAVORS = {
     'equipped': {
         'hw:cpu_policy': 'dedicated',
         f'resources:{tree.WAYS}': '2',
         f'resources_VF:{_FUNCTION}': '1',
+        f'resources_FPGA:{_REGIONS}': '1',
+        'trait_FPGA:CUSTOM_FPGA_INTEL': 'required',
         f'resources_POOL:{_GB}': '3',
         'group_policy': 'none',
     },
+    'fast': {f'trait:{_TURBO}': 'required'},
     'stored': {f'resources_POOL:{_GB}': '3'},
     'too-stored': {f'resources_POOL:{_GB}': '5'},
     'too-equipped': {f'resources_VF:{_FUNCTION}': f'{_FUNCTIONS}'},
+    'too-programmed': {f'resources_FPGA:{_REGIONS}': '1'},
 }
 
 #: Host -> provider, resource class, and by how much it is short.
@@ -70,18 +84,21 @@ def use(site: sites.Site) -> None:
     :raises NotAsTold: something is counted twice, or not explained
     """
     first, second = site.hosts[:2]
-    equipped = site.boot('equipped', 'devices-equipped')
-    told.expect(
-        equipped.compute_host == first,
-        f'the server is on {first}, which has the card',
-        equipped.compute_host,
+    equipped, fast = (
+        site.boot(name, f'devices-{name}') for name in ('equipped', 'fast')
     )
+    for one in (equipped, fast):
+        told.expect(
+            one.compute_host == first,
+            f'{one.name} is on {first}, which has the devices and the CPUs',
+            one.compute_host,
+        )
     stored = site.boot('stored', 'devices-stored', host=second)
     audit.check(site)
     _check_pool(site, used=6)
     _explain_server(site)
     _explain_flavor(site)
-    for one in (equipped, stored):
+    for one in (equipped, fast, stored):
         site.delete(one.id)
 
 
@@ -125,15 +142,19 @@ def _explain_server(site: sites.Site) -> None:
 
 
 def _explain_flavor(site: sites.Site) -> None:
-    explained = _show(site, 'explain', '--flavor', 'devices-too-equipped')
     first, *others = site.hosts
-    _expect_short(
-        explained,
-        {
-            first: [(f'SRIOV_{_CARD}', _FUNCTION, 1)],
-            **{one: [('', _FUNCTION, _FUNCTIONS)] for one in others},
-        },
-    )
+    for name, provider, resource_class, amount in (
+        ('too-equipped', f'SRIOV_{_CARD}', _FUNCTION, _FUNCTIONS),
+        ('too-programmed', _REGION, _REGIONS, 1),
+    ):
+        explained = _show(site, 'explain', '--flavor', f'devices-{name}')
+        _expect_short(
+            explained,
+            {
+                first: [(provider, resource_class, 1)],
+                **{one: [('', resource_class, amount)] for one in others},
+            },
+        )
 
 
 def _expect_short(explained: Mapping[str, Any], wanted: Short) -> None:
@@ -152,21 +173,18 @@ def _show(site: sites.Site, *words: str) -> Any:
 
 
 def _plug_in(site: sites.Site) -> None:
-    """Give the first host a card, and all a pool; wait until both are known.
+    """Give the first host devices, and all a pool; wait until all are known.
 
     :raises NotAsTold: they are not published
     """
     lib = site.cloud.folder.lib
-    card = sriov.Sysfs(str(lib / 'sysfs'))
-    card.add_card(_CARD)
-    card.enable(_CARD, _FUNCTIONS)
     size, pools = lib / 'rack1.json', lib / 'pools.yaml'
     size.write_text(json.dumps({'total': _TOTAL}))
     pools.write_text(_POOLS.format(resource_class=_GB, path=size))
     shared = {'ext_resources_shared_pool': {'pools_file': str(pools)}}
-    own = {'ext_resources_sriov': {'path': str(card.path)}}
+    own = _make_devices(lib)
     plugins = dict.fromkeys(site.hosts, 'shared_pool')
-    plugins[site.hosts[0]] += ',sriov'
+    plugins[site.hosts[0]] += ',sriov,fpga,cpu'
     per_host = site.cloud.settings.per_host
     _configure(
         site,
@@ -179,16 +197,39 @@ def _plug_in(site: sites.Site) -> None:
     )
     _wait_for_providers(
         site,
-        f'{site.hosts[0]}_SRIOV_{_CARD}',
+        *_name_devices(site),
         _POOL,
         *(f'{host}_{_POOL}' for host in site.hosts),
     )
     waiting.until(
-        functools.partial(_has_inventories, site),
-        'placement has inventories of the card and of the pool',
+        functools.partial(_is_all_known, site),
+        'placement has inventories of the devices and of the pool, and the '
+        'trait of the CPUs',
         seconds=sites.PATIENCE,
         poll_seconds=1.0,
     )
+
+
+def _make_devices(lib: pathlib.Path) -> cloud_settings.Options:
+    """Make trees as in sysfs; return the options that name them."""
+    card = sriov.Sysfs(str(lib / 'sysfs-card'))
+    card.add_card(_CARD)
+    card.enable(_CARD, _FUNCTIONS)
+    region = fpga.Sysfs(str(lib / 'sysfs-fpga'))
+    region.add_card(_FPGA)
+    cpus = cpu.Sysfs(str(lib / 'sysfs-cpu'))
+    cpus.add_policies()
+    cpus.set_no_turbo(False)
+    return {
+        'ext_resources_sriov': {'path': str(card.path)},
+        'ext_resources_fpga': {'path': str(region.path)},
+        'ext_resources_cpu': {'path': str(cpus.path)},
+    }
+
+
+def _name_devices(site: sites.Site) -> tuple[str, ...]:
+    first = site.hosts[0]
+    return f'{first}_SRIOV_{_CARD}', f'{first}_{_REGION}'
 
 
 def _add_plugins(
@@ -205,7 +246,7 @@ def _unplug(site: sites.Site, settings: cloud_settings.Settings) -> None:
     changed = pools.with_suffix('.new')
     changed.write_text(_NO_POOLS)
     changed.replace(pools)
-    _wait_for_providers(site, f'{site.hosts[0]}_SRIOV_{_CARD}')
+    _wait_for_providers(site, *_name_devices(site))
     _configure(site, settings.per_host)
     _wait_for_providers(site)
 
@@ -234,12 +275,16 @@ def _has_providers(site: sites.Site, names: set[str]) -> bool:
     found = {
         one
         for one in tree.list_names(site.cloud.placement).values()
-        if _POOL in one or _CARD in one
+        if any(part in one for part in (_POOL, _CARD, _FPGA))
     }
     return found == names
 
 
-def _has_inventories(site: sites.Site) -> bool:
-    """Return whether servers can be given of both."""
-    found = tree.list_ours(site.cloud.placement)
-    return {_FUNCTION, _GB} <= {name for one in found for name in one.amounts}
+def _is_all_known(site: sites.Site) -> bool:
+    """Return whether servers can be given of each."""
+    placement = site.cloud.placement
+    found = tree.list_providers(placement)
+    [node] = [one.uuid for one in found if one.name == site.hosts[0]]
+    return {_FUNCTION, _REGIONS, _GB} <= {
+        name for one in found for name in one.amounts
+    } and _TURBO in tree.list_traits(placement, node)
