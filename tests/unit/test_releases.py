@@ -127,6 +127,26 @@ class ReleasesTest(base.TestCase):
                 self.assertIn(name, project['check']['jobs'])
                 self.assertIn(name, project['gate']['jobs'])
 
+    def test_the_job_on_the_newest_python_builds_it(self) -> None:
+        found = yaml.safe_load(read('.zuul.yaml'))
+        jobs = {
+            one['job']['name']: one['job'] for one in found if 'job' in one
+        }
+        [project] = [one['project'] for one in found if 'project' in one]
+        newest = re.findall(r'Python :: (3\.\d+)$', read('setup.cfg'), re.M)[
+            -1
+        ]
+        short = f'py{newest.replace(".", "")}'
+        name = f'nova-ext-resources-functional-{short}'
+        made = jobs[name]['vars']
+
+        self.assertEqual(newest, made['python_version'])
+        self.assertIs(True, made['python_use_pyenv'])
+        self.assertIn(f'[testenv:{made["tox_envlist"]}]', read('tox.ini'))
+        for pipeline in ('check', 'gate'):
+            for job in (name, f'openstack-tox-{short}'):
+                self.assertIn(job, project[pipeline]['jobs'])
+
     def test_the_requirements_allow_all_of_them(self) -> None:
         wanted = f'nova>={OLDER[-1].major},<{NEWEST.major + 1}'
 
