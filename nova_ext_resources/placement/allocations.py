@@ -147,31 +147,37 @@ def confirm_allocations(
     return retry.call(confirm)
 
 
-def take_away(
+def add(
     client: placement_client.Client,
     held: responses.Allocations,
-    places: Container[tuple[str, str]],
+    amounts: Mapping[tuple[str, str], int],
 ) -> None:
-    """Delete some of what a consumer holds, unless that has changed.
+    """Change how much a consumer holds, unless that has changed.
 
     It is one write with the generation of the reading, and is not repeated.
 
     :param held: as it was read
-    :param places: (rp_uuid, resource class) of what is deleted
+    :param amounts: (rp_uuid, resource class) -> how much more; less than 0 for
+        less
     :raises ConcurrentUpdate: its allocations have changed since
-    :raises AllocationRejected: the rest does not fit where it is
+    :raises AllocationRejected: a provider has no room for what it holds then
     :raises PlacementUnavailable: placement does not answer
     """
     resources = {
-        rp_uuid: {
-            name: amount
-            for name, amount in given.items()
-            if (rp_uuid, name) not in places
-        }
-        for rp_uuid, given in held.resources.items()
+        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
     }
-    left = {rp_uuid: given for rp_uuid, given in resources.items() if given}
-    client.put_allocations(dataclasses.replace(held, resources=left))
+    for (rp_uuid, name), more in amounts.items():
+        given = resources.setdefault(rp_uuid, {})
+        given[name] = given.get(name, 0) + more
+    left = {
+        rp_uuid: {name: amount for name, amount in given.items() if amount}
+        for rp_uuid, given in resources.items()
+    }
+    client.put_allocations(
+        dataclasses.replace(
+            held, resources={k: v for k, v in left.items() if v}
+        )
+    )
 
 
 def _find_amounts(

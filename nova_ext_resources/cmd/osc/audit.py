@@ -55,7 +55,9 @@ class Audit(cloud_command.CloudCommand, command.Lister):
             action='store_true',
             help='delete leftovers: what is allocated to consumers of which '
             'Nova knows nothing, to migrations that have ended, and to '
-            'servers that are on another host. Needs --journal',
+            'servers that are on another host; and allocate what a server '
+            'lacks on its host, where that fits and can be of one provider '
+            'only. Needs --journal',
         )
         parser.add_argument(
             '--journal',

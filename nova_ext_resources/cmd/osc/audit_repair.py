@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Deletes the leftovers that the audit has found."""
+"""Repairs what the audit has found.
+
+It deletes leftovers, and allocates what servers lack.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
@@ -13,8 +16,6 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
 
 State = audit_journal.State
-
-_DONE = 'deleted'
 
 
 class Repair:
@@ -43,45 +44,49 @@ class Repair:
         :raises CommandError: the journal cannot be written
         """
         found = list(found)
-        leftovers: dict[str, list[finding.Finding]] = {}
+        pending: dict[str, list[finding.Finding]] = {}
         for one in found:
             if one.remedy is finding.Remedy.REPAIR:
-                leftovers.setdefault(one.consumer, []).append(one)
+                pending.setdefault(one.consumer, []).append(one)
         done = {
             one.subject: one
-            for consumer, some in leftovers.items()
-            for one in self._take_away(fresh[consumer], some)
+            for consumer, some in pending.items()
+            for one in self._change(fresh[consumer], some)
         }
         return [done.get(one.subject, one) for one in found]
 
-    def _take_away(
+    def _change(
         self,
         held: responses.Allocations,
-        leftovers: Sequence[finding.Finding],
+        wrong: Sequence[finding.Finding],
     ) -> list[finding.Finding]:
-        places = {(one.rp_uuid, one.resource_class) for one in leftovers}
-        self._write(State.BEGUN, held, leftovers)
+        amounts = {
+            (one.rp_uuid, one.resource_class): one.correction for one in wrong
+        }
+        self._write(State.BEGUN, held, wrong)
         try:
-            allocations.take_away(self._placement, held, places)
+            allocations.add(self._placement, held, amounts)
         except exception.PlacementError as err:
-            self._write(State.FAILED, held, leftovers, reason=str(err))
-            verdict = finding.ask(f'not deleted: {_explain(err)}')
-        else:
-            self._write(State.DONE, held, leftovers)
-            verdict = finding.Verdict(remedy=finding.Remedy.DONE, text=_DONE)
+            self._write(State.FAILED, held, wrong, reason=str(err))
+            return [_leave(one, err) for one in wrong]
+        self._write(State.DONE, held, wrong)
         return [
-            dataclasses.replace(one, remedy=verdict.remedy, text=verdict.text)
-            for one in leftovers
+            dataclasses.replace(
+                one, remedy=finding.Remedy.DONE, text=_describe(one)
+            )
+            for one in wrong
         ]
 
     def _write(
         self,
         state: State,
         held: responses.Allocations,
-        leftovers: Iterable[finding.Finding],
+        wrong: Iterable[finding.Finding],
         **fields: str,
     ) -> None:
-        for one in leftovers:
+        for one in wrong:
+            given = held.resources.get(one.rp_uuid, {})
+            before = given.get(one.resource_class, 0)
             self._journal.write(
                 state,
                 kind=one.kind.value,
@@ -93,13 +98,26 @@ class Repair:
                 host=one.host,
                 provider=one.rp_uuid,
                 resource_class=one.resource_class,
-                before=held.resources[one.rp_uuid][one.resource_class],
-                after=0,
+                before=before,
+                after=before + one.correction,
                 **fields,
             )
 
 
-def _explain(err: exception.PlacementError) -> str:
+def _describe(one: finding.Finding) -> str:
+    return 'allocated' if one.correction > 0 else 'deleted'
+
+
+def _leave(
+    one: finding.Finding, err: exception.PlacementError
+) -> finding.Finding:
+    """Leave to the operator what placement has refused."""
     if isinstance(err, exception.ConcurrentUpdate):
-        return 'its allocations have changed meanwhile; audit again'
-    return str(err)
+        reason = 'its allocations have changed meanwhile; audit again'
+    else:
+        reason = str(err)
+    return dataclasses.replace(
+        one,
+        remedy=finding.Remedy.OPERATOR,
+        text=f'not {_describe(one)}: {reason}',
+    )

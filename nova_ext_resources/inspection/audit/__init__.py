@@ -10,6 +10,7 @@ to no host. Doubt never releases: what Nova is at work on is left alone.
 * ``compare``: returns all that is wrong, and what is wrong a second time
 * ``demands``: what a server requests, and has on its host
 * ``finding``: one thing that is wrong, and what to do about it
+* ``missing``: what servers lack, and where it is to be allocated
 * ``moves``: what migrations hold that have ended
 * ``pools``: sharing providers, and what ties hosts to them
 * ``providers``: providers without a host, and with too much allocated

@@ -48,10 +48,11 @@ class Kind(enum.StrEnum):
 class Remedy(enum.StrEnum):
     """Who does something about it.
 
-    ``REPAIR``: the allocation is a leftover, and can be taken away.
-    ``OPERATOR``: nothing can be taken away without doubt.
+    ``REPAIR``: the allocation is a leftover, and can be taken away; or it is
+    known what to allocate.
+    ``OPERATOR``: nothing can be changed without doubt.
     ``WAIT``: Nova is at work on it.
-    ``DONE``: it was taken away.
+    ``DONE``: it was changed.
     """
 
     REPAIR = 'repair'
@@ -89,6 +90,12 @@ class Finding:
         """What it is about, the same in each comparison."""
         return self.kind, self.rp_uuid, self.resource_class, self.consumer
 
+    @property
+    def correction(self) -> int:
+        """How much more the consumer has after a repair; below 0 for less."""
+        is_missing = self.kind is Kind.NOT_ALLOCATED
+        return self.amount if is_missing else -self.amount
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -99,6 +106,10 @@ class Verdict:
 
 
 REPAIR = Verdict(remedy=Remedy.REPAIR, text='leftover: --repair deletes it')
+ALLOCATE = Verdict(
+    remedy=Remedy.REPAIR,
+    text='missing: --repair allocates it, if placement has room',
+)
 
 #: Statuses of servers that stay as they are until somebody asks for something.
 _SETTLED = frozenset(

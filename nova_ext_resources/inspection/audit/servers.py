@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import demands
 from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.inspection.audit import missing
 from nova_ext_resources.reservation import nova_server
 
 Kind = finding.Kind
-
-#: Statuses from which Nova moves a server to another host.
-_MOVABLE = ('ACTIVE', 'SHUTOFF')
 
 
 def list_findings(
@@ -81,61 +79,20 @@ def _make_difference(
 ) -> finding.Finding:
     """Report another amount than requested; none is taken from a server."""
     kind = Kind.TOO_MUCH if more > 0 else Kind.NOT_ALLOCATED
-    verdict = finding.find_task(cloud, server) or _advise(cloud, server, name)
-    if len(amounts) == 1:
-        [rp_uuid] = amounts
-        made = finding.make(cloud, kind, rp_uuid, verdict)
-        host, provider = made.host, made.provider
-    else:
-        rp_uuid, host, provider = '', server.host, ''
+    place = missing.find_place(cloud, server, name, amounts)
+    verdict = finding.find_task(cloud, server) or missing.judge(
+        cloud, server, name, place if kind is Kind.NOT_ALLOCATED else ''
+    )
+    host, provider = cloud.name_provider(place) if place else ('', '')
     return finding.Finding(
         kind=kind,
         remedy=verdict.remedy,
         text=verdict.text,
         host=host or server.host,
         provider=provider,
-        rp_uuid=rp_uuid,
+        rp_uuid=place,
         resource_class=name,
         consumer=server.uuid,
         server=server.uuid,
         amount=abs(more),
-    )
-
-
-def _advise(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer, name: str
-) -> finding.Verdict:
-    keeper = _find_keeper(cloud, server, name)
-    if keeper:
-        return finding.ask(
-            f'migration {keeper} of the server has some: if it is what the '
-            f'server lacks ({finding.show(keeper, server.uuid)}), allocate '
-            'it to the server, see "nova-compute was killed" on the page of '
-            'troubleshooting'
-        )
-    if server.status not in _MOVABLE:
-        return finding.ask(
-            f'the server is in {server.status}: have it run or stop first, '
-            'and audit again'
-        )
-    return finding.ask(
-        'have Nova allocate anew what the flavor requests: openstack server '
-        f'migrate --wait {server.uuid}; openstack server migration confirm '
-        f'{server.uuid}. Or shelve, offload and unshelve it, which loses '
-        'ephemeral and swap disks'
-    )
-
-
-def _find_keeper(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer, name: str
-) -> str:
-    """Return a migration that has units of a class; '' where none has."""
-    return next(
-        (
-            move.uuid
-            for move in cloud.moves_of.get(server.uuid, ())
-            for resources in cloud.held.get(move.uuid, {}).values()
-            if name in resources
-        ),
-        '',
     )

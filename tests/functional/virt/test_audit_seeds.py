@@ -16,6 +16,7 @@ from nova import objects
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_ext_resources.cmd.osc import audit_repair
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
@@ -26,6 +27,9 @@ from tests.unit.cmd.osc import shells
 
 SEAT, GB = pools.SEAT, pools.CLASS
 RACK1, RACK2 = audits.RACK1.rp_uuid, audits.RACK2.rp_uuid
+
+#: What the command says of what it has repaired.
+_DONE = ('deleted', 'allocated')
 
 #: Kind, provider, resource class and amount of a finding.
 _Found: TypeAlias = tuple[str, str, str, int]
@@ -65,7 +69,7 @@ class SeedsTestCase(audits.AuditTestCase):
             self.assertEqual(
                 (int(bool(found)), len(rows)), (status, len(rows))
             )
-            done = [one for one in rows if one['What To Do'] == 'deleted']
+            done = [one for one in rows if one['What To Do'] in _DONE]
             self.assertEqual({*repaired}, _read(done))
 
             if not repaired:
@@ -94,6 +98,29 @@ class SeedsTestCase(audits.AuditTestCase):
         self.client.put_allocations(
             dataclasses.replace(before, generation=now.generation)
         )
+
+    @contextlib.contextmanager
+    def set_state(self, **fields: str) -> Iterator[None]:
+        instance = moving.find_instance(self.uuid)
+        before = {name: getattr(instance, name) for name in fields}
+        for values in (fields, before):
+            for name, value in values.items():
+                setattr(instance, name, value)
+            instance.save()
+            if values is fields:
+                yield
+
+    def set(self, rp_uuid: str, noun: str, value: Any) -> None:
+        write: Callable[..., Any] = getattr(self.client, f'set_{noun}')
+        seen = self.client.get_provider(rp_uuid)
+        write(rp_uuid, value, seen.generation)
+
+    @contextlib.contextmanager
+    def replaced(self, rp_uuid: str, noun: str, value: Any) -> Iterator[None]:
+        before = getattr(self.client.get_provider(rp_uuid), noun)
+        self.set(rp_uuid, noun, value)
+        yield
+        self.set(rp_uuid, noun, before)
 
     def check_repaired(
         self, name: str, kind: str, consumer: str, resources: Any
@@ -323,6 +350,118 @@ class LeftoversTest(SeedsTestCase):
         )
 
 
+class MissingTest(SeedsTestCase):
+    """Servers of which placement has lost something."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.own = self.seats['host1']
+        self.lost = ('not_allocated', self.name(self.own), SEAT, 1)
+
+    def lose(self) -> None:
+        self.allocate(self.uuid, {self.own: {SEAT: 0}})
+
+    def test_what_a_server_lacks_is_allocated(self) -> None:
+        half = ('not_allocated', 'POOL_rack1', GB, 1)
+        all_of_it = ('not_allocated', 'POOL_rack1', GB, 2)
+        for name, resources, found in (
+            ('seats', {self.own: {SEAT: 0}}, (self.lost,)),
+            ('half a pool', {RACK1: {GB: 1}}, (half,)),
+            ('a pool', {RACK1: {GB: 0}}, (all_of_it,)),
+            (
+                'both',
+                {self.own: {SEAT: 0}, RACK1: {GB: 0}},
+                (self.lost, all_of_it),
+            ),
+        ):
+            self.allocate(self.uuid, resources)
+            self.check(name, repaired=found)
+            self.assert_healthy()
+        line = json.loads(self.journal.read_text().splitlines()[0])
+        self.assertEqual((0, 1), (line['before'], line['after']))
+
+    def test_its_host_no_longer_keeps_it_from_others(self) -> None:
+        self.lose()
+        [problem] = self.list_differences('host1')
+        self.assertEqual(self.uuid, problem.subject)
+        self.publish(self.services['host1'])
+        self.assertEqual(1, self.count_reserved())
+
+        self.check('reserved by the host', repaired=(self.lost,))
+
+        self.assert_no_difference('host1')
+        self.publish(self.services['host1'])
+        self.assertEqual(0, self.count_reserved())
+        self.assert_healthy()
+
+    def count_reserved(self) -> int:
+        found = self.client.get_provider(self.own).inventories[SEAT]
+        return int(found.reserved)
+
+    def test_what_placement_has_no_room_for(self) -> None:
+        self.lose()
+        seats = self.client.get_provider(self.own).inventories[SEAT]
+        full = dataclasses.replace(seats, reserved=seats.total)
+        self.set(self.own, 'inventories', {SEAT: full})
+        before = self.read_placement()
+
+        status, [row] = self.repair()
+
+        self.assertEqual((1, {self.lost}), (status, _read([row])))
+        self.assertIn('not allocated: ', row['What To Do'])
+        self.assertEqual(before, self.read_placement())
+
+        self.set(self.own, 'inventories', {SEAT: seats})
+        self.check('there is room again', repaired=(self.lost,))
+        self.assert_healthy()
+
+    def test_a_server_that_is_deleted_meanwhile(self) -> None:
+        """Nothing is allocated to what Nova no longer has."""
+        self.lose()
+        run = audit_repair.Repair.run
+
+        def delete_before(*args: Any) -> Any:
+            self._delete_server(self.server)
+            return run(*args)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.cmd.osc.audit_repair.Repair.run',
+                delete_before,
+            )
+        )
+
+        status, [row] = self.repair()
+
+        self.assertEqual(1, status)
+        self.assertIn('have changed meanwhile', row['What To Do'])
+        self.assertEqual({}, self.client.get_allocations(self.uuid).resources)
+
+    def test_while_nova_is_at_work_or_has_failed(self) -> None:
+        self.lose()
+        before = self.read_placement()
+        for fields in ({'task_state': 'migrating'}, {'vm_state': 'resized'}):
+            with self.set_state(**fields):
+                self.assertEqual((0, []), self.repair())
+        with self.set_state(vm_state='error'):
+            self.check('in an error', self.lost)
+        self.assertEqual(before, self.read_placement())
+
+    def test_a_server_of_which_nova_has_nothing_there(self) -> None:
+        """As after a rebuild that failed; only Nova allocates all of it."""
+        held = self.client.get_allocations(self.uuid).resources
+        node = self.find_node('host1')
+        self.allocate(
+            self.uuid,
+            {
+                node: dict.fromkeys(held[node], 0),
+                self.own: {SEAT: 0},
+            },
+        )
+
+        self.check('nothing of the node', self.lost)
+
+
 class DoubtTest(SeedsTestCase):
     """What the audit finds, and leaves to the operator."""
 
@@ -331,17 +470,11 @@ class DoubtTest(SeedsTestCase):
             self.check(name, *found)
         self.assert_healthy()
 
-    def test_other_amounts_than_the_flavor_requests(self) -> None:
+    def test_more_than_the_flavor_requests(self) -> None:
         own = self.seats['host1']
         seats = self.name(own)
         for name, resources, found in (
-            ('none', {own: {SEAT: 0}}, ('not_allocated', '', SEAT, 1)),
             ('more', {own: {SEAT: 3}}, ('too_much', seats, SEAT, 2)),
-            (
-                'half a pool',
-                {RACK1: {GB: 1}},
-                ('not_allocated', 'POOL_rack1', GB, 1),
-            ),
             (
                 'a pool twice',
                 {RACK1: {GB: 4}},
@@ -356,7 +489,7 @@ class DoubtTest(SeedsTestCase):
             'all on another host',
             {own: {SEAT: 0}, other: {SEAT: 1}},
             ('server_elsewhere', self.name(other), SEAT, 1),
-            ('not_allocated', '', SEAT, 1),
+            ('not_allocated', self.name(own), SEAT, 1),
         )
         self.migrate_live(self.server, 'host2')
         self.migrate_live(self.server, 'host1')
@@ -367,7 +500,7 @@ class DoubtTest(SeedsTestCase):
                 self.check(
                     'a migration has it',
                     ('migration_ended', self.name(own), SEAT, 1),
-                    ('not_allocated', '', SEAT, 1),
+                    ('not_allocated', self.name(own), SEAT, 1),
                 )
                 _status, rows = self.audit()
                 self.assertIn(move, str(rows))
@@ -393,17 +526,6 @@ class DoubtTest(SeedsTestCase):
             self.assertEqual(before, self.read_placement())
         self.assert_healthy()
 
-    @contextlib.contextmanager
-    def set_state(self, **fields: str) -> Iterator[None]:
-        instance = moving.find_instance(self.uuid)
-        before = {name: getattr(instance, name) for name in fields}
-        for values in (fields, before):
-            for name, value in values.items():
-                setattr(instance, name, value)
-            instance.save()
-            if values is fields:
-                yield
-
     def test_a_cell_does_not_answer_in_time(self) -> None:
         """Its servers are not shown, and are somewhere all the same."""
         context = nova_context.get_admin_context()
@@ -427,6 +549,38 @@ class DoubtTest(SeedsTestCase):
         self.assertEqual(2, status)
         self.assertIn('a cell that does not answer', errors)
         self.assertEqual(before, self.read_placement())
+
+
+class MendedTest(SeedsTestCase):
+    """What the next round of a host brings back, and no command has to."""
+
+    def test_marks_and_ties(self) -> None:
+        tie = self.find_provider('host1', 'POOL_rack1')
+        mark = frozenset({provider_obj.OWNER_TRAIT})
+        for name, kind, rp_uuid, noun, value in (
+            ('no mark', 'not_marked', self.seats['host1'], 'traits', ()),
+            ('no mark of a tie', 'not_marked', tie, 'traits', ()),
+            ('no tie', 'tie_lost', tie, 'aggregates', ()),
+            ('no aggregate', 'pool_untied', RACK1, 'aggregates', ()),
+            ('not shared', 'pool_untied', RACK1, 'traits', mark),
+        ):
+            with self.subTest(name):
+                self.set(rp_uuid, noun, value)
+                _status, rows = self.audit()
+                self.assertIn(kind, {one['Kind'] for one in rows})
+
+                self.publish(self.services['host1'])
+
+                self.assert_healthy()
+
+    def test_a_pool_that_is_gone(self) -> None:
+        self.client.delete_provider(RACK2)
+        _status, [row] = self.audit()
+        self.assertEqual('pool_gone', row['Kind'])
+
+        self.publish(self.services['host3'])
+
+        self.assert_healthy()
 
 
 class ProvidersTest(SeedsTestCase):
@@ -548,15 +702,3 @@ class ProvidersTest(SeedsTestCase):
             ('no_consumer', 'L3_0', SEAT, 2),
         )
         self.allocate(uuids.gone, {rp_uuid: {SEAT: 0}})
-
-    def set(self, rp_uuid: str, noun: str, value: Any) -> None:
-        write: Callable[..., Any] = getattr(self.client, f'set_{noun}')
-        seen = self.client.get_provider(rp_uuid)
-        write(rp_uuid, value, seen.generation)
-
-    @contextlib.contextmanager
-    def replaced(self, rp_uuid: str, noun: str, value: Any) -> Iterator[None]:
-        before = getattr(self.client.get_provider(rp_uuid), noun)
-        self.set(rp_uuid, noun, value)
-        yield
-        self.set(rp_uuid, noun, before)

@@ -2,6 +2,7 @@
 
 """Tests of the command that audits the cloud; see functional."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -91,6 +92,31 @@ class RepairTest(base.TestCase):
         self.assertEqual(
             {uuids.l3: {'CUSTOM_OTHER': 1}, uuids.node: {'VCPU': 2}},
             written.resources,
+        )
+
+    def test_what_is_missing_is_allocated(self) -> None:
+        placement = _Placement()
+        missing = dataclasses.replace(
+            make_finding(), kind=finding.Kind.NOT_ALLOCATED
+        )
+        other = dataclasses.replace(missing, rp_uuid=uuids.pool)
+
+        done = self.repair(placement, missing, other)
+
+        self.assertEqual(['allocated'] * 2, [one.text for one in done])
+        [written] = placement.written
+        self.assertEqual(7, written.generation)
+        self.assertEqual(
+            {
+                uuids.l3: {'CUSTOM_LLC_WAYS': 8, 'CUSTOM_OTHER': 1},
+                uuids.node: {'VCPU': 2},
+                uuids.pool: {'CUSTOM_LLC_WAYS': 4},
+            },
+            written.resources,
+        )
+        self.assertEqual(
+            [(4, 8), (0, 4)] * 2,
+            [(one['before'], one['after']) for one in self.read()],
         )
 
     def test_each_change_is_noted_before_and_after_it(self) -> None:
@@ -199,6 +225,15 @@ class PageTest(base.TestCase):
         return clouds.replace(
             cloud,
             absent=frozenset({self.GONE}),
+            fresh={
+                self.WEB_2: clouds.make_fresh(
+                    self.WEB_2,
+                    resources={
+                        clouds.ROOTS['node1']: {'VCPU': 2},
+                        **cloud.held[self.WEB_2],
+                    },
+                )
+            },
             reached={**cloud.reached, clouds.OTHER_POOL.rp_uuid: frozenset()},
         )
 

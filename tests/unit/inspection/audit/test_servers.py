@@ -229,6 +229,81 @@ class ServersTest(base.TestCase):
 
         self.assert_found((Kind.NOT_ALLOCATED, Remedy.WAIT, 'L3_0', WAYS))
 
+    def read_fresh(self, **more: Any) -> None:
+        """Have the server read for itself: with what Nova allocates."""
+        held = {**self.cloud.held.get(SERVER, {}), **more}
+        held = {k: {n: a for n, a in v.items() if a} for k, v in held.items()}
+        held = {clouds.ROOTS['node1']: {'VCPU': 2}, **held}
+        self.cloud = dataclasses.replace(
+            self.cloud,
+            fresh={SERVER: clouds.make_fresh(SERVER, resources=held)},
+        )
+
+    def assert_missing(self, remedy: Remedy, provider: str) -> None:
+        self.assertIn(
+            (Kind.NOT_ALLOCATED, remedy, provider, WAYS),
+            clouds.describe(self.cloud),
+        )
+
+    def test_where_the_rest_is_there_is_only_one_place(self) -> None:
+        self.allocate('node1', 'L3_0', 1)
+        self.assert_missing(Remedy.OPERATOR, 'L3_0')
+
+        self.read_fresh()
+
+        self.assert_missing(Remedy.REPAIR, 'L3_0')
+
+    def test_any_of_several_caches_may_be_the_place(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+        self.read_fresh()
+        self.assert_missing(Remedy.OPERATOR, '')
+
+        rp_uuid = clouds.make_rp_uuid('node1', 'L3_1')
+        self.cloud = clouds.replace_provider(
+            self.cloud, rp_uuid, inventories={}
+        )
+        self.assert_missing(Remedy.REPAIR, 'L3_0')
+
+    def test_what_several_groups_request_may_be_of_several(self) -> None:
+        self.allocate('node1', 'L3_0', 2)
+        self.add_server(
+            extra_specs={f'resources_{one}:{WAYS}': '2' for one in 'AB'}
+            | {f'resources_POOL:{GB}': '10'}
+        )
+        self.read_fresh()
+
+        self.assert_missing(Remedy.OPERATOR, 'L3_0')
+
+    def test_the_guest_may_be_elsewhere(self) -> None:
+        self.allocate('node1', 'L3_0', 1)
+        for elsewhere in (
+            {clouds.ROOTS['node2']: {'VCPU': 2}},
+            {clouds.make_rp_uuid('node2', 'L3_0'): {WAYS: 4}},
+            {clouds.OTHER_POOL.rp_uuid: {GB: 10}},
+        ):
+            self.cloud = dataclasses.replace(self.cloud, fresh={})
+            self.read_fresh(**elsewhere)
+            self.assert_missing(Remedy.OPERATOR, 'L3_0')
+
+    def test_in_doubt_nothing_is_allocated(self) -> None:
+        self.allocate('node1', 'L3_0', 1)
+        self.read_fresh()
+        for remedy, fields in (
+            (Remedy.WAIT, {'task_state': 'migrating'}),
+            (Remedy.WAIT, {'status': 'VERIFY_RESIZE'}),
+            (Remedy.OPERATOR, {'status': 'ERROR'}),
+            (Remedy.OPERATOR, {'status': 'SHELVED_OFFLOADED'}),
+            (Remedy.REPAIR, {'status': 'SHUTOFF'}),
+            (Remedy.REPAIR, {'status': 'RESCUE'}),
+        ):
+            self.add_server(**fields)
+            self.assert_missing(remedy, 'L3_0')
+
+        self.add_move('error')
+        self.assert_missing(Remedy.REPAIR, 'L3_0')
+        self.cloud = clouds.allocate_all(self.cloud, uuids.move)
+        self.assert_missing(Remedy.OPERATOR, 'L3_0')
+
     def test_nothing_of_what_is_requested(self) -> None:
         self.allocate('node1', 'L3_0', 0)
 
