@@ -220,8 +220,15 @@ class Health:
             Part.LEDGER, failure=status.failure, at=status.last_success_at
         )
 
-    def observe_publisher(self, status: publisher_mod.Status) -> None:
-        """Note whether the host is published, as far as that is known."""
+    def observe_publisher(
+        self,
+        status: publisher_mod.Status,
+        describe: Callable[[str], str] = str,
+    ) -> None:
+        """Note whether the host is published, as far as that is known.
+
+        :param describe: returns what a consumer is, by its uuid
+        """
         if status.failure or status.last_success_at:
             self.note(
                 Part.PUBLISHER,
@@ -236,7 +243,7 @@ class Health:
             alarm_mod.Problem(
                 alarm=alarm_mod.PROVIDER_IN_USE,
                 subject=f'{one.name} {one.resource_class}'.strip(),
-                text=str(one),
+                text=one.explain(describe),
             )
             for one in status.held
         )

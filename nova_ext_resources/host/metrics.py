@@ -106,8 +106,24 @@ class Metrics:
 
     def read_health(self) -> health_obj.HostHealth:
         """Return how the host is, without I/O."""
-        self._health.observe_publisher(self._publisher.status)
+        self._health.observe_publisher(
+            self._publisher.status, self.describe_consumer
+        )
         return self._health.snapshot()
+
+    def describe_consumer(self, uuid: str) -> str:
+        """Return what a consumer of placement is, without I/O.
+
+        With the name of its server, if Nova has that on this host and has
+        answered.
+        """
+        entry = self._host.entries.get(uuid)
+        server_uuid = entry.server_uuid if entry else uuid
+        server = self.servers.look_up(server_uuid)
+        named = f'{server.name} ({server_uuid})' if server else server_uuid
+        if server_uuid == uuid:
+            return named
+        return f'migration {uuid} of {named}'
 
     def read(self) -> 'series.HostSnapshot':
         """Return all that metrics are made of, without I/O."""

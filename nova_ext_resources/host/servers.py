@@ -85,6 +85,15 @@ class ServerList(worker.Worker):
             raise ServersUnknown(host=self._host)
         return tuple(self._latest)
 
+    def look_up(self, uuid: str) -> server_obj.NovaServer | None:
+        """Return what is known of a server; None: nothing.
+
+        From now on, Nova is asked also where nothing else needs that.
+        """
+        if self._thread is None and not self._is_stopping.is_set():
+            self.start()
+        return self.latest.get(uuid)
+
     def expect(self, uuids: Iterable[str]) -> None:
         """Ask soon, when one of these is not known."""
         if not frozenset(uuids) <= self.latest.keys():
@@ -99,8 +108,8 @@ class ServerList(worker.Worker):
             failure = plugins.describe(err)
             if failure != self._failure:
                 LOG.warning(
-                    'Host %(host)s: flavors and projects of servers are not '
-                    'known for metrics: %(err)s',
+                    'Host %(host)s: names, flavors and projects of servers '
+                    'are not known for alarms and metrics: %(err)s',
                     {'host': self._host, 'err': failure},
                 )
             self._failure = failure

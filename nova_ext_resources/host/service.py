@@ -110,6 +110,7 @@ class HostService:
             node,
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
+            describe=lambda uuid: self.metrics.describe_consumer(uuid),
             is_complete=lambda: self.host.found.is_complete,
             memory=memory.Memory(self.host.ledger_path),
             on_deleted=compute.on_deleted,

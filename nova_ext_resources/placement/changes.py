@@ -2,7 +2,7 @@
 
 """Changes of one provider, and what prevents them. Pure: no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 import math
 import operator
@@ -56,7 +56,7 @@ class Held:
     """Something that should be deleted, but is in use.
 
     :ivar resource_class: '' when it is the provider itself
-    :ivar consumers: the servers that hold it, sorted
+    :ivar consumers: uuids of the servers that hold it, sorted
     :ivar children: names of other software's providers below it, sorted
     """
 
@@ -67,12 +67,20 @@ class Held:
     children: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return self.explain()
+
+    def explain(self, describe: Callable[[str], str] = str) -> str:
+        """Explain it to an operator.
+
+        :param describe: returns what a consumer is, by its uuid
+        """
         if self.resource_class:
+            consumers = ', '.join(map(describe, self.consumers))
             return (
                 f'{self.resource_class} of provider {self.name} no longer '
                 'exists or is no longer configured, but is held by '
-                f'{", ".join(self.consumers)}: it is kept, closed to other '
-                'servers, until these are deleted or moved away'
+                f'{consumers}: it is kept, closed to other servers, until '
+                'these are deleted or moved away'
             )
         return (
             f'provider {self.name} no longer exists or is no longer '

@@ -106,6 +106,7 @@ class Publisher(worker.Worker):
     :param pools: returns those that the host reaches, as they were read
     :param nodes: returns what bare-metal nodes shall have, by their uuids
     :param published: returns the uuids of what this host has ever published
+    :param describe: returns what a consumer is, by its uuid
     :param owned: returns them where only these are to be changed; None: all
         of this package is, see :func:`.sync.plan`
     :param is_complete: whether ``wanted`` has everything; while it has not,
@@ -126,6 +127,7 @@ class Publisher(worker.Worker):
         pools: Callable[[], Iterable[pool_obj.SharedPool]] = tuple,
         nodes: Callable[[], bare_metal.Trees] = dict,
         published: Callable[[], Collection[str]] = frozenset,
+        describe: Callable[[str], str] = str,
         owned: Callable[[], Collection[str] | None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
         memory: memory_mod.Memory | None = None,
@@ -139,11 +141,13 @@ class Publisher(worker.Worker):
         self._list_pools = pools
         self._list_nodes = nodes
         self._list_published = published
+        self._describe = describe
         self._owned = owned
         self._is_complete = is_complete
         self._interval = interval
         self._status = Status()
         self._logged = ''
+        self._logged_held = ''
         self._is_due = False
         self._due_at = 0.0
         self._last: _Wanted | None = None
@@ -286,15 +290,17 @@ class Publisher(worker.Worker):
         self._is_stopping.wait(seconds)
 
     def _note(self, published: tree.Published) -> None:
-        if published.held and published.held != self._status.held:
+        held = '; '.join(one.explain(self._describe) for one in published.held)
+        if held and held != self._logged_held:
             LOG.warning(
                 'Host %(host)s: not removed from placement, because it is in '
                 'use: %(held)s',
                 {
                     'host': self._host,
-                    'held': '; '.join(map(str, published.held)),
+                    'held': held,
                 },
             )
+        self._logged_held = held
         # The numbers in their texts change with each reading.
         known = {(one.alarm, one.subject) for one in self._status.problems}
         for problem in published.problems:

@@ -135,7 +135,9 @@ def describe(host: str) -> dict[str, server.NovaServer]:
     """Return what Nova knows of its servers on this host, by uuid."""
     return {
         one.uuid: server.NovaServer(
-            flavor=one.flavor.name, project_id=one.project_id or ''
+            name=one.display_name or '',
+            flavor=one.flavor.name,
+            project_id=one.project_id or '',
         )
         for one in list_instances(host)
     }

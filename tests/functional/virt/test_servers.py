@@ -15,6 +15,7 @@ from nova.tests.functional.api import client as api_client
 
 from nova_ext_resources.host import ledger
 from nova_ext_resources.host import resources
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
 
@@ -366,6 +367,26 @@ class RemovedWhileRunningTest(StaticTest):
         names = {p['name'] for p in self._get_all_providers()}
         self.assertEqual(1, len(names - {'host1'}), names)
         self.boot(self.make_flavor())
+
+
+class RemovedWhileHeldTest(StaticTest):
+    def test_only_one_server_of_this_kind_per_host(self) -> None:
+        """Who holds what should go is named, as soon as Nova has answered."""
+        server = self.boot(self.make_flavor(resources__CUSTOM_ONLY_ONE=1))
+        (self.folder / 'definitions.yaml').write_text(_OTHER_DEFINITIONS)
+
+        self.publish(self.service)
+
+        named = f'{server["name"]} ({server["id"]})'
+        ext = self.service.driver._ext
+        self.wait_until(lambda: named in self.find_text(ext))
+        ext.publisher.run_round()
+        self.assertIn(f'held by {named}:', self.stdlog.logger.output)
+
+    def find_text(self, ext: Any) -> str:
+        [raised] = ext.metrics.read_health().alarms
+        self.assertEqual(alarm.PROVIDER_IN_USE, raised.name)
+        return str(raised.text)
 
 
 class DisabledLaterTest(base.NovaTestCase):

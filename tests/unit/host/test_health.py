@@ -501,6 +501,12 @@ class ObservedOthersTest(HealthTestCase):
         )
         self.assertIn(SERVER, self.health.snapshot().alarms[1].text)
 
+        self.health.observe_publisher(
+            publisher.Status(held=held), lambda uuid: f'web ({uuid})'
+        )
+
+        self.assertIn(f'web ({SERVER})', self.health.snapshot().alarms[1].text)
+
     def test_what_is_wrong_with_pools_and_nodes_is_an_alarm(self) -> None:
         problem = alarm_mod.Problem(
             alarm=alarm_mod.POOL_DIFFERS, subject='rack1', text='differs'

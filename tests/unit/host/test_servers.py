@@ -52,7 +52,7 @@ class ServerListTest(base.TestCase):
 
         self.assertEqual({'server': GOLD}, made.latest)
         self.assertEqual(('server',), made.list_uuids())
-        self.assertEqual(1, self.log.output.count('not known for metrics'))
+        self.assertEqual(1, self.log.output.count('not known for alarms'))
 
     def test_it_asks_when_somebody_comes_and_not_otherwise(self) -> None:
         self.answers = [{'old': GOLD}, {'old': GOLD, 'new': GOLD}]
@@ -67,6 +67,24 @@ class ServerListTest(base.TestCase):
         made.expect(['old', 'new'])
 
         self.assertTrue(self.wait())
+
+    def test_it_begins_to_ask_when_a_name_is_needed(self) -> None:
+        self.answers.append({'server': GOLD})
+        made = self.make()
+        self.addCleanup(made.stop)
+
+        made.look_up('server')
+        made.list_uuids(patience=60)
+
+        self.assertEqual(GOLD, made.look_up('server'))
+        self.assertIsNone(made.look_up('another'))
+
+    def test_it_asks_nothing_after_its_end(self) -> None:
+        made = self.make()
+        made.stop()
+
+        self.assertIsNone(made.look_up('server'))
+        self.assertFalse(self.asked.acquire(timeout=0.05))
 
     def test_it_asks_again_by_itself(self) -> None:
         made = self.make(interval=0.02)
