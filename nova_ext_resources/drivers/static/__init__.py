@@ -2,6 +2,7 @@
 
 """Resources that an operator defines in a YAML file.
 
+* ``broken``: what is known of a file that cannot be read as a whole
 * ``definitions``: from the text of the file to values
 * ``inventory``: reads the file again when it changes
 """

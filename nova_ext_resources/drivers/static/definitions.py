@@ -43,6 +43,9 @@ Place: TypeAlias = tuple[str, str, str]
 #: Standard classes that Nova and Neutron do not write themselves.
 STANDARD_CLASSES = frozenset({'FPGA', 'PGPU'})
 
+#: Between the file and the number of an entry.
+_ENTRY = ', entry '
+
 _CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 
 
@@ -101,6 +104,10 @@ class StaticResource:
     inventory: inventory_obj.Inventory
     traits: frozenset[str]
     nodes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return self.origin.rpartition(_ENTRY)[0]
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -189,7 +196,7 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
     good: list[StaticResource] = []
     bad: list[BadDefinition] = []
     for number, data in enumerate(_load(text), start=1):
-        origin = f'{path}, entry {number}'
+        origin = f'{path}{_ENTRY}{number}'
         try:
             good.append(_make_resource(data, origin, types))
         except (ValueError, exception.InvalidResource) as err:

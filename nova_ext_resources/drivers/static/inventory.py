@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.static import broken as broken_mod
 from nova_ext_resources.drivers.static import definitions as definitions_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
@@ -23,22 +24,27 @@ LOG = logging.getLogger(__name__)
 #: A file of a folder that is read; editors' copies are not.
 _NAME = re.compile(r'[^.].*\.ya?ml')
 
-#: Changes when a file does: path, inode, size, time of change.
-Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
+#: Changes when a file does, or who may read it: path, inode, size, time of
+#: change, mode, user, group. Without numbers: there is no file to be seen.
+Signature: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 Resources: TypeAlias = dict[
     definitions_mod.Place, definitions_mod.StaticResource
 ]
+
+#: What there is no good definition of.
+Lost: TypeAlias = dict[definitions_mod.Place, definitions_mod.BadDefinition]
 
 
 class StaticInventory(base.InventoryProvider):
     """Reports what a YAML file, or a folder of them, defines.
 
     The files are read again when they have changed. For a definition with
-    an error, the last good one is used. A process that has just started has
-    none. What servers hold of the resource is then known from the ledger, and
-    nothing else is offered. Placement may have more: nothing is deleted from
-    it meanwhile.
+    an error, the last good one is used, and for a file that cannot be read,
+    its last good contents. A process that has just started has none. What
+    servers hold of the resource is then known from the ledger, and nothing
+    else is offered. Placement may have more: nothing is deleted from it
+    meanwhile.
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -72,10 +78,7 @@ Possible values:
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
         self._resources: Resources = {}
-        #: Of which there is no good definition.
-        self._lost: dict[
-            definitions_mod.Place, definitions_mod.BadDefinition
-        ] = {}
+        self._lost: Lost = {}
         self._left_out: frozenset[str] = frozenset()
         try:
             self._read()
@@ -153,40 +156,58 @@ Possible values:
     def _read(self) -> None:
         """Read the files if they have changed.
 
-        :raises ValueError: one of them cannot be read; nothing has changed
+        :raises ValueError: there are none, or not to be seen; nothing has
+            changed
         """
         try:
             signature = _sign(self._path)
-            if signature != self._signature:
-                self._use(*self._collect(path for path, *_ in signature))
         except OSError as err:
             raise ValueError(
                 f'{err.filename}: {err.strerror}; it must exist, and be '
                 'readable for the user that nova-compute runs as'
             ) from err
-        self._signature = signature
+        if signature != self._signature:
+            self._use(*self._collect(path for path, _ in signature))
+            self._signature = signature
 
     def _collect(
         self, paths: Iterable[str]
-    ) -> tuple[Resources, list[definitions_mod.BadDefinition]]:
+    ) -> tuple[
+        Resources,
+        list[definitions_mod.BadDefinition],
+        list[broken_mod.BrokenFile],
+    ]:
         resources: Resources = {}
         bad: list[definitions_mod.BadDefinition] = []
+        broken: list[broken_mod.BrokenFile] = []
         for path in paths:
+            text = ''
             try:
                 text = pathlib.Path(path).read_text(encoding='utf-8')
                 found, wrong = definitions_mod.parse(text, path, self._types)
-            except ValueError as err:  # UnicodeDecodeError is one
-                raise ValueError(f'{path}, {err}; correct the file') from err
+            except (OSError, ValueError) as err:  # UnicodeDecodeError is one
+                reason = getattr(err, 'strerror', None) or str(err)
+                broken.append(
+                    broken_mod.BrokenFile(path=path, reason=reason, text=text)
+                )
+                continue
             bad.extend(wrong)
             for one in found:
                 bad.extend(_add(resources, one))
-        return resources, bad
+        return resources, bad, broken
 
     def _use(
-        self, resources: Resources, bad: list[definitions_mod.BadDefinition]
+        self,
+        resources: Resources,
+        bad: list[definitions_mod.BadDefinition],
+        broken: list[broken_mod.BrokenFile],
     ) -> None:
         """Take over the resources, and log each error."""
-        lost: dict[definitions_mod.Place, definitions_mod.BadDefinition] = {}
+        lost: Lost = {}
+        for file in broken:
+            lost |= self._keep_file(resources, file)
+        unknown = {file.path for file in broken}
+        unknown |= {name for _node, _key, name in lost}
         for error in bad:
             effects = set()
             for place in error.places:
@@ -206,7 +227,41 @@ Possible values:
                     )
             self._report(error, ', or '.join(sorted(effects)))
         self._resources, self._lost = resources, lost
-        self._left_out = frozenset(one.name or one.origin for one in bad)
+        self._left_out = frozenset(
+            unknown | {one.name or one.origin for one in bad}
+        )
+
+    def _keep_file(
+        self, resources: Resources, file: broken_mod.BrokenFile
+    ) -> Lost:
+        """Use the last good contents of a file; return what there is none of.
+
+        :param resources: of other files; those of this one are added
+        """
+        former = {
+            place: one
+            for place, one in self._resources.items()
+            if one.path == file.path and place not in resources
+        }
+        resources |= former
+        LOG.error(
+            'Host %(host)s: bad file of resource definitions; %(effect)s: '
+            '%(path)s, %(reason)s; correct the file',
+            {
+                'host': self.host,
+                'effect': 'its last good contents are used until '
+                'nova-compute is restarted'
+                if former
+                else 'nothing of it is offered, and nothing is deleted from '
+                'placement until it is corrected',
+                'path': file.path,
+                'reason': file.reason,
+            },
+        )
+        if former:
+            return {}
+        possible = {one.places[0]: one for one in file.list_possible()}
+        return {k: v for k, v in possible.items() if k not in resources}
 
     def _report(
         self, error: definitions_mod.BadDefinition, effect: str
@@ -262,9 +317,12 @@ def _add(
 def _sign(path: str) -> Signature:
     """Find the files, in the order of their names.
 
+    :raises OSError: there is no such file or folder
     :raises ValueError: the folder has none
     """
-    paths = [folder := pathlib.Path(path)]
+    folder = pathlib.Path(path)
+    folder.stat()
+    paths = [folder]
     if folder.is_dir():
         # glob() would hide that the folder cannot be read.
         found = sorted(folder.iterdir())
@@ -274,5 +332,14 @@ def _sign(path: str) -> Signature:
             f'folder {path} has no *.yaml; put a file of resource definitions '
             'there, or remove static from [ext_resources] inventory_providers'
         )
-    stats = [(str(one), one.stat()) for one in paths]
-    return tuple((p, s.st_ino, s.st_size, s.st_mtime_ns) for p, s in stats)
+    return tuple((str(one), _find_numbers(one)) for one in paths)
+
+
+def _find_numbers(path: pathlib.Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        # To read it will say why.
+        return ()
+    file = found.st_ino, found.st_size, found.st_mtime_ns
+    return *file, found.st_mode, found.st_uid, found.st_gid

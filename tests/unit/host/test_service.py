@@ -407,23 +407,38 @@ class LoadTest(HostServiceTestCase):
         applied, _problems = made.host.enforcement.list_applied()
         self.assertEqual({'curious': {SERVER}}, applied)
 
-    def test_a_wrong_file_of_definitions_stops_the_service(self) -> None:
-        for what, text, word in (
-            ('no YAML', 'resources: [', 'line 1'),
-            ('no definitions', 'licences: 7', 'one key, resources'),
-            ('empty', '', 'definitions.yaml'),
+    def test_a_wrong_file_of_definitions_does_not_stop_the_service(
+        self,
+    ) -> None:
+        for what, text in (
+            ('no YAML', 'resources: ['),
+            ('no definitions', 'licences: 7'),
+            ('empty', ''),
         ):
             path = self.write('definitions.yaml', text)
             with self.subTest(what=what):
-                self.assert_refused(
-                    exception.InvalidConfiguration,
+                made = self.make(
                     '[ext_resources]\n'
                     'inventory_providers = static\n'
                     '[ext_resources_static]\n'
                     f'definitions_file = {path}\n',
-                    path,
-                    word,
                 )
+                made.host.refresh()
+
+                self.assertEqual({path}, made.host.found.left_out)
+                self.assertFalse(made.host.found.is_complete)
+                made.host.close()
+
+    def test_a_missing_file_of_definitions_stops_the_service(self) -> None:
+        self.assert_refused(
+            exception.InvalidConfiguration,
+            '[ext_resources]\n'
+            'inventory_providers = static\n'
+            '[ext_resources_static]\n'
+            'definitions_file = /no/such/definitions.yaml\n',
+            '/no/such/definitions.yaml',
+            'No such file',
+        )
 
     def test_an_address_that_is_none_stops_the_service(self) -> None:
         err = self.assertRaises(

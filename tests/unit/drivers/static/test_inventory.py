@@ -71,7 +71,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         )
 
     def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
-        self.write_text('resources: [')
+        os.unlink(self.path)
 
     def list_found(self, plugin: inventory.StaticInventory) -> set[str]:
         return {c for one in plugin.discover() for c in one.inventories}
@@ -331,25 +331,115 @@ class TestStaticInventory(contract.InventoryProviderContract):
     def test_a_missing_file_stops_the_start(self) -> None:
         self.assert_refused('No such file', 'nova-compute runs as')
 
-    def test_an_error_of_syntax_stops_the_start(self) -> None:
-        self.write_text('resources:\n  - name: A\n bad')
-
-        self.assert_refused('line 3:', 'correct the file')
-
-    def test_a_file_that_is_no_text_stops_the_start(self) -> None:
-        with open(self.path, 'wb') as file:
-            file.write(b'resources: \xff\xfe')
-
-        self.assert_refused("'utf-8' codec")
-
     def test_a_folder_without_files_stops_the_start(self) -> None:
         self.assert_refused('has no *.yaml', path=self.folder)
 
-    def test_one_bad_file_of_a_folder_stops_the_start(self) -> None:
+    def assert_starts_without(self, *words: str) -> None:
+        plugin = self.load()
+
+        self.assertEqual((), plugin.discover())
+        self.assertEqual({self.path}, plugin.left_out)
+        for word in (
+            'nothing of it is offered, and nothing is deleted',
+            self.path,
+            *words,
+        ):
+            self.assertIn(word, self.log.output)
+
+    def test_an_error_of_syntax(self) -> None:
+        self.write_text('resources:\n  - names: A\n bad')
+
+        self.assert_starts_without('line 3:', 'correct the file')
+
+    def test_a_file_that_is_no_text(self) -> None:
+        with open(self.path, 'wb') as file:
+            file.write(b'resources: \xff\xfe')
+
+        self.assert_starts_without("'utf-8' codec")
+
+    def test_an_empty_file(self) -> None:
+        self.write_text('')
+
+        self.assert_starts_without('must have one key')
+
+    def test_a_folder_in_place_of_a_file(self) -> None:
+        os.mkdir(os.path.join(self.folder, 'a.yaml'))
+        self.write(SEATS)
+
+        plugin = self.load(self.folder)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        self.assertIn('Is a directory', self.log.output)
+
+    def test_one_bad_file_of_a_folder_does_not_take_the_others_down(
+        self,
+    ) -> None:
         self.write(SEATS, path=os.path.join(self.folder, 'a.yaml'))
         self.write_text('[', os.path.join(self.folder, 'b.yaml'))
+        link = os.path.join(self.folder, 'c.yaml')
+        os.symlink(os.path.join(self.folder, 'nowhere'), link)
 
-        self.assert_refused('b.yaml, line 1:', path=self.folder)
+        plugin = self.load(self.folder)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        self.assertEqual(
+            {f'{self.folder}/{one}.yaml' for one in 'bc'}, plugin.left_out
+        )
+        self.assertIn('b.yaml, line 1:', self.log.output)
+        self.assertIn('c.yaml, No such file', self.log.output)
+
+    def hold(self, rp_key: str, name: str, amount: int) -> None:
+        self.entries = {
+            'a': builders.make_entry(
+                'a',
+                rp_key=rp_key,
+                resource_class=name,
+                amount=amount,
+                units={},
+            )
+        }
+
+    def test_what_servers_hold_of_a_bad_file_is_known_and_closed(
+        self,
+    ) -> None:
+        for key, provider in (('STATIC', ''), ('X', '    provider: X\n')):
+            with self.subTest(key):
+                self.write_text(f'resources:\n{SLOT}{provider} bad')
+                self.hold(key, 'CUSTOM_MASTER_SLOT', 3)
+                plugin = self.load()
+
+                [found] = plugin.discover()
+
+                self.assertEqual(key, found.key)
+                self.assertEqual(
+                    {
+                        'CUSTOM_MASTER_SLOT': builders.make_inventory(
+                            3, reserved=3
+                        )
+                    },
+                    found.inventories,
+                )
+                self.assertTrue(found.is_unread)
+                self.assertEqual(
+                    {self.path, 'CUSTOM_MASTER_SLOT'}, plugin.left_out
+                )
+                self.hold('L3_0', 'CUSTOM_MASTER_SLOT', 3)
+                self.assertEqual((), plugin.discover())
+
+                self.write(SEATS, SLOT)
+                self.assertEqual(2, len(self.list_found(plugin)))
+                self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_what_a_good_file_defines_is_not_closed_by_a_bad_one(self) -> None:
+        self.write(SEATS, path=os.path.join(self.folder, 'a.yaml'))
+        self.write_text(
+            f'resources:\n{SEATS} bad', os.path.join(self.folder, 'b.yaml')
+        )
+        self.hold('STATIC', 'CUSTOM_LICENCE_SEAT', 3)
+
+        [found] = self.load(self.folder).discover()
+
+        self.assertEqual(10, found.inventories['CUSTOM_LICENCE_SEAT'].total)
 
     # -- changes at run time --------------------------------------------
 
@@ -377,19 +467,42 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
         self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
 
-    def test_a_file_that_breaks_later_fails_and_recovers(self) -> None:
+    def test_a_file_that_breaks_later_stays_as_it_was(self) -> None:
         plugin = self.make_plugin(SEATS)
         before = plugin.discover()
-        self.write_text('resources:\n  - name: A\n bad')
 
-        for _time in range(2):
-            error = self.assertRaises(
-                exception.DiscoveryFailed, plugin.discover
-            )
-            self.assertIn('line 3:', str(error))
+        for number in range(2):
+            self.write_text(f'resources:\n  - name: A{number}\n bad')
+            self.assertEqual(before, plugin.discover())
+            self.assertEqual({self.path}, plugin.left_out)
+        self.assertIn('last good contents are used', self.log.output)
+        self.assertIn('line 3:', self.log.output)
 
+        self.write(SLOT)
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, self.list_found(plugin))
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_a_file_that_breaks_later_does_not_stop_the_others(self) -> None:
+        other = os.path.join(self.folder, 'other.yaml')
         self.write(SEATS)
-        self.assertEqual(before, plugin.discover())
+        self.write(SLOT, path=other)
+        plugin = self.load(self.folder)
+        self.write_text('[', other)
+        self.write(SEATS.replace('10', '99'))
+
+        [found] = plugin.discover()
+
+        self.assertEqual(99, found.inventories['CUSTOM_LICENCE_SEAT'].total)
+        self.assertIn('CUSTOM_MASTER_SLOT', found.inventories)
+
+    def test_a_file_that_may_be_read_again_is(self) -> None:
+        """To allow that changes neither its size nor its time."""
+        plugin = self.make_plugin(SEATS)
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        before = inventory._sign(self.path)
+        os.chmod(self.path, 0o600)
+
+        self.assertNotEqual(before, inventory._sign(self.path))
 
     def test_a_file_that_goes_away_fails(self) -> None:
         plugin = self.make_plugin(SEATS)
