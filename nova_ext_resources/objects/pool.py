@@ -61,6 +61,7 @@ class SharedPool:
     :ivar others_use: one of :data:`OTHERS_USE`
     :ivar min_free_percent: of the total; less is reported, with ``reserved``
     :ivar traits: without the owner trait and the sharing one
+    :ivar is_read: whether this host reads it; otherwise it only reaches it
     :ivar reading: the last good one; None: none since the start
     :ivar is_failing: whether there should be a newer one
     """
@@ -71,6 +72,7 @@ class SharedPool:
     others_use: str = NOT_FREE
     min_free_percent: int = 10
     traits: frozenset[str] = frozenset()
+    is_read: bool = True
     reading: Reading | None = None
     is_failing: bool = False
 

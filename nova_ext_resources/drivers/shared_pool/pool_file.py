@@ -10,6 +10,8 @@
         source: statvfs
         location: /var/lib/nova/mnt/rack1
 
+With ``source: none``, this host reaches the pool, and others read it.
+
 An error of the file as a whole is raised. An error of one entry is returned
 as a :class:`BadPool`, and the other entries are used.
 """
@@ -31,6 +33,9 @@ from nova_ext_resources.objects import pool
 #: Bytes, unless ``unit_size`` says otherwise: of sources that count bytes.
 GIB = 1024**3
 
+#: The pool is read by other hosts only.
+NONE = 'none'
+
 #: Source -> default of ``unit_size``.
 UNIT_SIZES = {'statvfs': GIB, 'ceph': GIB, 'file': 1, 'http': 1}
 
@@ -41,7 +46,7 @@ _POSITIVE = {'type': 'integer', 'minimum': 1, 'maximum': inventory.MAX_INT}
 SCHEMA = {
     'type': 'object',
     'additionalProperties': False,
-    'required': ['name', 'resource_class', 'source', 'location'],
+    'required': ['name', 'resource_class', 'source'],
     'properties': {
         'name': {
             'type': 'string',
@@ -51,7 +56,7 @@ SCHEMA = {
             'type': 'string',
             'pattern': r'\ACUSTOM_[A-Z0-9_]{1,248}\Z',
         },
-        'source': {'enum': sorted(UNIT_SIZES)},
+        'source': {'enum': sorted([*UNIT_SIZES, NONE])},
         'location': {'type': 'string', 'minLength': 1, 'maxLength': 2048},
         'unit_size': {'type': 'integer', 'minimum': 1},
         'max_age': _POSITIVE,
@@ -87,6 +92,7 @@ _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 class Definition:
     """One pool, and where its numbers come from.
 
+    :ivar source: :data:`NONE`, or one of :data:`UNIT_SIZES`
     :ivar max_age: seconds after which a reading counts as old
     """
 
@@ -155,12 +161,25 @@ def _list_errors(entry: Any) -> Iterator[str]:
     for trait in entry.get('traits', ()):
         if trait not in known and not _CUSTOM_TRAIT.fullmatch(trait):
             yield f'traits: {trait} is no trait of os-traits, nor CUSTOM_*'
-    yield from _list_wrong_locations(entry['source'], entry['location'])
+    if entry['source'] == NONE:
+        yield from _list_without_effect(entry)
+    elif 'location' not in entry:
+        yield "'location' is a required property"
+    else:
+        yield from _list_wrong_locations(entry['source'], entry['location'])
     try:
         rules = {'reserved': 0, **entry.get('inventory', {})}
         inventory.Inventory(total=inventory.MAX_INT, **rules)
     except exception.InvalidResource as err:
         yield str(err)
+
+
+def _list_without_effect(entry: dict[str, Any]) -> Iterator[str]:
+    for key in entry.keys() - {'name', 'resource_class', 'source'}:
+        yield (
+            f'{key}: with source none, this host does not read the pool, and '
+            'the entry of the hosts that do counts; remove it'
+        )
 
 
 def _list_wrong_locations(source: str, location: str) -> Iterator[str]:
@@ -201,9 +220,10 @@ def _make(entry: dict[str, Any]) -> Definition:
             others_use=entry.get('others_use', pool.NOT_FREE),
             min_free_percent=entry.get('min_free_percent', 10),
             traits=frozenset(entry.get('traits', ())),
+            is_read=entry['source'] != NONE,
         ),
         source=entry['source'],
-        location=entry['location'],
-        unit_size=entry.get('unit_size', UNIT_SIZES[entry['source']]),
+        location=entry.get('location', ''),
+        unit_size=entry.get('unit_size', UNIT_SIZES.get(entry['source'], 1)),
         max_age=entry.get('max_age'),
     )

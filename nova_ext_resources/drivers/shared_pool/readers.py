@@ -72,7 +72,12 @@ class Reader:
         return self.is_reading and not self._state.failure
 
     def start(self) -> None:
-        """Begin to read if it is time, unless the last reading goes on."""
+        """Begin to read if it is time, unless the last reading goes on.
+
+        A pool that only others read is never read.
+        """
+        if not self.definition.pool.is_read:
+            return
         now = self._monotonic()
         is_due = self._thread is None or (
             now - self._began_at >= self._interval * EARLY

@@ -73,9 +73,10 @@ def _list_of_tie(
             Kind.POOL_GONE,
             tie.rp_uuid,
             finding.ask(
-                f'placement has no provider {key}: the host makes it when it '
-                'publishes, or, where it no longer reaches the pool, deletes '
-                'this one; look there why it does not'
+                f'placement has no provider {key}: a host that reads the pool '
+                'makes it when it publishes, and this one, where it no longer '
+                'reaches the pool, deletes what ties it; look there why they '
+                'do not'
             ),
         )
     elif pool_obj.make_aggregate_uuid(pool) not in tie.aggregates:

@@ -94,7 +94,7 @@ def _list_series(
         yield from _list_measured(snapshot.sweep, labels, shown)
     yield from _list_health(snapshot.health)
     yield from _list_alarms(snapshot.health)
-    for one in snapshot.pools:
+    for one in filter(lambda each: each.is_read, snapshot.pools):
         read_at = one.reading.read_at.timestamp() if one.reading else 0
         yield 'pool_read_timestamp_seconds', read_at, (one.name,)
     for resource_class, count in snapshot.tuning_changes.items():

@@ -304,6 +304,38 @@ class PoolTest(PoolTestCase):
         )
         self.pools['host1'] = (dataclasses.replace(pool, reading=reading),)
 
+    def test_a_host_without_a_node_reads_it_and_others_reach_it(self) -> None:
+        storage = publisher.Publisher(
+            self.client,
+            None,
+            host='storage',
+            wanted=tuple,
+            pools=lambda: (POOL,),
+        )
+        reached = dataclasses.replace(POOL, is_read=False, reading=None)
+        other = dataclasses.replace(POOL, name='rack2')
+        self.pools = {'host1': (reached,), 'host2': (), 'host3': (other,)}
+        storage.run_round()
+
+        # A host that starts, and reaches another pool, deletes what none
+        # reaches yet, and it comes back.
+        self.publish('host3')
+        storage.run_round()
+        self.assertEqual('', storage.status.failure)
+        self.assertEqual((100, 0, 100), self.read_numbers())
+
+        self.publish('host1')
+        self.publishers['host3'] = self.start('host3')
+        self.publish()
+        before = self.read()
+        self.publishers['host1'] = self.start('host1')
+        self.publish()
+
+        self.assertEqual(before, self.read())
+        self.assertIn('host1', self.list_reached())
+        self.assertNotIn('host2', self.list_reached())
+        self.assertEqual((), self.publishers['host1'].status.problems)
+
     def test_what_others_use_is_reserved(self) -> None:
         self.allocate_at_once(30)
         self.publish('host1')

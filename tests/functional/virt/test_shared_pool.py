@@ -178,6 +178,44 @@ class TwoPoolsTest(pools.PoolTestCase):
         )
 
 
+class OthersReadTest(pools.PoolTestCase):
+    """host1 reads the pool, and host2 only reaches it."""
+
+    HOSTS = ('host1', 'host2')
+
+    def find_pools_file(self, host: str) -> pathlib.Path:
+        if host == 'host1':
+            return super().find_pools_file(host)
+        path = self.folder / 'reached.yaml'
+        path.write_text(
+            'pools:\n'
+            '  - name: rack1\n'
+            f'    resource_class: {pools.CLASS}\n'
+            '    source: none\n'
+        )
+        return path
+
+    def test_a_host_that_only_reaches_it(self) -> None:
+        flavor = self.make_pool_flavor(4)
+
+        self.boot(flavor, host='host2')
+        self.assert_counted(4)
+
+        self.set_pool('gone')
+        self.publish_when_read()
+        self.assertEqual(
+            [(alarm.POOL_NOT_READ, 'rack1')], self.list_alarms('host1')
+        )
+        self.assertEqual([], self.list_alarms('host2'))
+        self.set_pool(total=20)
+        self.stop_compute(self.services['host2'])
+        self.services['host2'] = self.start_again(self.services['host2'])
+        self.publish_when_read()
+        self.assertEqual((20, 0), self.find_numbers())
+        self.boot(flavor, host='host2')
+        self.assert_counted(8)
+
+
 class RequestGroupTest(pools.PoolTestCase):
     """Without a request group of its own, some requests find no host."""
 

@@ -133,6 +133,22 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
         self.assertEqual((), plugin.problems)
         self.assertFalse(plugin.pools[0].is_failing)
 
+    def test_one_that_others_read_is_no_failure(self) -> None:
+        plugin = self.make_plugin()
+        entry = '{name: THREE, resource_class: CUSTOM_THREE, source: none}'
+        self.write(self.make_entry('ONE'), f'\n  - {entry}\n')
+
+        found = plugin.discover()
+        plugin.discover()
+
+        self.assertEqual(
+            ['POOL_ONE', 'POOL_THREE'], [one.key for one in found]
+        )
+        [_one, three] = plugin.pools
+        self.assertEqual({three.aggregate_uuid}, found[1].aggregates)
+        self.assertEqual((None, False), (three.reading, three.is_failing))
+        self.assertEqual((), plugin.problems)
+
     def test_one_that_hangs_holds_up_no_other(self) -> None:
         fifo = self.folder / 'ONE'
         fifo.unlink()

@@ -103,6 +103,26 @@ class PoolFileTest(base.TestCase):
                 self.assertEqual(['two'], [one.pool.name for one in found])
                 self.assertIn(reason, bad.reason)
 
+    def test_one_that_others_read(self) -> None:
+        entry = {**GOOD, 'source': 'none'}
+        del entry['location']
+
+        [found], bad = pool_file.parse(make_text(entry))
+
+        self.assertEqual([], bad)
+        self.assertFalse(found.pool.is_read)
+        for key in ('location', 'inventory', 'others_use'):
+            other = {'inventory': {}, 'others_use': 'not_free', **GOOD}
+            found_, [wrong] = pool_file.parse(
+                make_text({**entry, key: other[key]})
+            )
+            self.assertEqual([], found_)
+            self.assertIn(f'{key}: with source none', wrong.reason)
+        _found, [wrong] = pool_file.parse(
+            make_text({**entry, 'source': 'file'})
+        )
+        self.assertIn('location', wrong.reason)
+
     def test_two_pools_with_one_name_or_class_clash(self) -> None:
         for change in ({'name': 'two'}, {'resource_class': 'CUSTOM_2'}):
             found, [bad] = pool_file.parse(make_text(GOOD, {**GOOD, **change}))
