@@ -22,7 +22,7 @@ HEADINGS = (
 
 
 #: Sections of rules that no host can raise itself.
-OF_PROMETHEUS = ('part_silent', 'part_never_worked')
+OF_PROMETHEUS = ('part_silent', 'part_never_worked', 'pool_silent')
 
 
 class KnownError(exception.ExtResourcesError):

@@ -40,6 +40,9 @@ _AGGREGATIONS: Mapping[str, Callable[[list[float]], float]] = {
 #: These need series of counters only; their value does not matter here.
 _OF_RANGES = ('rate', 'increase')
 
+#: And these the value that was scraped, as the only one of the range.
+_OF_GAUGES = ('max_over_time',)
+
 
 class UnknownSeries(Exception):
     """A query names a metric or a label that nobody has."""
@@ -120,12 +123,13 @@ class Prometheus:
     def _call(self, expr: promql_parser.Call) -> Value:
         if expr.func.name == 'time':
             return time.time()
-        if expr.func.name not in _OF_RANGES:
+        if expr.func.name not in (*_OF_RANGES, *_OF_GAUGES):
             raise NotImplementedError(expr.func.name)
         (matrix,) = expr.args
         selector = matrix.vector_selector
-        if self.types.get(selector.name) != 'counter':
-            raise UnknownSeries(f'{selector.name} is no counter')
+        kind = 'gauge' if expr.func.name in _OF_GAUGES else 'counter'
+        if self.types.get(selector.name) != kind:
+            raise UnknownSeries(f'{selector.name} is no {kind}')
         return _drop_names(self._select(selector))
 
     def _aggregate(self, expr: promql_parser.AggregateExpr) -> Vector:

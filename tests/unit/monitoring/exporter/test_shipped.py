@@ -20,6 +20,7 @@ from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import server as server_obj
 from tests.unit.host import with_host
 from tests.unit.monitoring.exporter import promql
@@ -33,6 +34,8 @@ VARIABLES = {'$instance': '.*', '$server': '.*', '$__rate_interval': '1m'}
 
 class ShippedTestCase(with_host.HostTestCase):
     """A host with servers, scraped over HTTP."""
+
+    pools: tuple[pool.SharedPool, ...] = ()
 
     def setUp(self) -> None:
         super().setUp()
@@ -69,6 +72,7 @@ class ShippedTestCase(with_host.HostTestCase):
             servers=dict.fromkeys(self.host.entries, info),
             sweep=shown.make_sweep(*self.host.entries),
             tuning_changes={with_host.WAYS: 3},
+            pools=self.pools,
         )
 
 
@@ -163,6 +167,25 @@ class DashboardTest(ShippedTestCase):
 
 
 class RulesTest(ShippedTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.set_pools(hours=0)
+
+    def set_pools(self, hours: int) -> None:
+        """Have a pool that was read so long ago, and one that is not."""
+        now = timeutils.utcnow(with_timezone=True)
+        one = pool.SharedPool(
+            name='rack1',
+            resource_class='CUSTOM_RACK1_GB',
+            reading=pool.Reading(
+                total=1, read_at=now - datetime.timedelta(hours=hours)
+            ),
+        )
+        other = pool.SharedPool(
+            name='rack2', resource_class='CUSTOM_RACK2_GB', is_read=False
+        )
+        self.pools = (one, other)
+
     def list_firing(self) -> set[str]:
         (group,) = yaml.safe_load((ETC / 'alerts.yaml').read_text('utf-8'))[
             'groups'
@@ -206,6 +229,13 @@ class RulesTest(ShippedTestCase):
         self.health.note(health_obj.Part.PUBLISHER, at=long_ago)
 
         self.assertEqual({'ExtResourcesPartSilent'}, self.list_firing())
+
+    def test_a_pool_that_no_host_reads_is_noticed_by_prometheus(self) -> None:
+        self.note_all_success()
+
+        self.set_pools(hours=2)
+
+        self.assertEqual({'ExtResourcesPoolSilent'}, self.list_firing())
 
 
 class EvaluatorTest(ShippedTestCase):
