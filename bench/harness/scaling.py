@@ -5,6 +5,7 @@
 Here all of these are in one process, one after the other.
 """
 
+from collections.abc import Iterable, Iterator
 from concurrent import futures
 import time
 from typing import Any
@@ -15,6 +16,7 @@ from bench.harness import publishing
 from nova_ext_resources.cmd.osc import explain
 from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources.cmd.osc import simulate
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
@@ -90,16 +92,22 @@ class Hosts:
 
 
 class _Nova(nova_mod.Nova):
-    """Has one flavor, and no host that is down."""
+    """Has one flavor, and no host that is down.
 
-    def __init__(self, flavor: flavor_mod.Flavor) -> None:
+    :param hosts: hypervisors
+    """
+
+    def __init__(
+        self, flavor: flavor_mod.Flavor, hosts: Iterable[cloud_mod.Node]
+    ) -> None:
         self._flavor = flavor
+        self._hosts = [*hosts]
 
     def find_flavor(self, name: str) -> flavor_mod.Flavor:
         return self._flavor
 
-    def list_down(self) -> frozenset[str]:
-        return frozenset()
+    def list_nodes(self) -> Iterator[cloud_mod.Node]:
+        return iter(self._hosts)
 
 
 def time_command(
@@ -124,7 +132,8 @@ def time_command(
             vcpus=4,
             memory_mb=8192,
             extra_specs={f'resources:{publishing.WAYS}': str(ways)},
-        )
+        ),
+        _list_nodes(command.placement),
     )
     arguments = command.get_parser('it').parse_args(['--flavor', 'it'])
     start = time.perf_counter()
@@ -133,3 +142,12 @@ def time_command(
     for _line in command.draw(data):
         pass
     return (time.perf_counter() - start) * 1000, data
+
+
+def _list_nodes(client: placement_client.Client) -> Iterator[cloud_mod.Node]:
+    """Return a hypervisor for each root provider."""
+    for one in client.list_providers():
+        if not one.parent_uuid:
+            yield cloud_mod.Node(
+                name=one.name, uuid=one.rp_uuid, host=one.name
+            )

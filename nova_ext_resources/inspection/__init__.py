@@ -10,5 +10,6 @@
 * ``names``: what consumers of placement are, for people
 * ``placing``: places servers of one request in what a host has left
 * ``rows``: who has how much of each resource of a host, and which units
+* ``services``: which hosts have a compute service that Nova can use
 * ``simulation``: how many more servers fit, of one flavor or of several
 """

@@ -8,7 +8,7 @@ the units, by what hosts have published. The same functions decide here, so
 that the reasons are the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import enum
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.schedule import candidates as schedule
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.objects import stats
@@ -28,11 +29,14 @@ from nova_ext_resources.reservation import publication as publication_mod
 #: Nova gives it to the provider of a compute service that is disabled.
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
+#: Says nothing of any host.
+_ALL_UP = services_mod.Services()
+
 
 class Step(enum.StrEnum):
     """What leaves a host out; each is asked after those before it.
 
-    ``SERVICE``: its compute service is disabled, or down.
+    ``SERVICE``: its compute service is disabled or down, or Nova has none.
     ``CLASSES``: no provider has a resource class.
     ``TRAITS``: no provider has it with the traits that are required.
     ``AMOUNTS``: not enough is free, or an inventory does not allow so much.
@@ -82,7 +86,7 @@ class Examiner:
 
     :param offered: what placement offers
     :param published: what hosts have published
-    :param down: hosts whose compute service is down
+    :param services: which hosts Nova can use; by default, all
     """
 
     def __init__(
@@ -93,19 +97,19 @@ class Examiner:
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
         published: publication_mod.Publications,
-        down: Iterable[str] = (),
+        services: services_mod.Services = _ALL_UP,
     ) -> None:
         self._demand = demand
         self._offered = offered
         self._published = published
-        self._down = frozenset(down)
+        self._services = services
         self._judge = schedule.Judge(
             trackers, tests, demand.cells, demand.requirement
         )
 
     def examine(self, host: host_tree.HostTree) -> Fit:
         """Return what becomes of the request on a host."""
-        if reason := self._find_outage(host):
+        if reason := find_outage(host, self._services):
             return Fit(
                 host=host,
                 step=Step.SERVICE,
@@ -115,16 +119,6 @@ class Examiner:
         if not offered:
             return explain_absence(host, self._demand)
         return self._ask_filter(host, offered)
-
-    def _find_outage(self, host: host_tree.HostTree) -> str:
-        if DISABLED_TRAIT in host.root.traits:
-            return (
-                'its compute service is disabled; "openstack compute service '
-                'set --enable" enables it'
-            )
-        if host.name in self._down:
-            return 'its compute service does not report, or was forced down'
-        return ''
 
     def _ask_filter(
         self,
@@ -155,6 +149,18 @@ class Examiner:
             shortfalls=self._judge.explain(document, options, lambda: free),
             is_sure=True,
         )
+
+
+def find_outage(
+    host: host_tree.HostTree, services: services_mod.Services
+) -> str:
+    """Return why Nova starts no server on a host; '' if it may."""
+    if DISABLED_TRAIT in host.root.traits:
+        return (
+            'its compute service is disabled; "openstack compute service '
+            'set --enable" enables it'
+        )
+    return services.find_outage(host.name)
 
 
 def explain_absence(

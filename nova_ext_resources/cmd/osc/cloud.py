@@ -6,7 +6,7 @@ They need no access to hosts, and change nothing.
 """
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import functools
 import os
@@ -20,7 +20,9 @@ from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
+from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection import names as names_mod
+from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
@@ -95,13 +97,34 @@ class CloudCommand(command.Command):
             return names_mod.Names()
         return names_mod.Names(servers=servers, moves=moves)
 
-    def list_down(self) -> frozenset[str]:
-        """Return the hosts that are down, as far as the caller may see it."""
+    def read_services(self, hosts: Iterable[str]) -> services_mod.Services:
+        """Return which hosts are up, as far as the caller may see it.
+
+        Services are asked for only where the list of hypervisors does not
+        have all hosts.
+
+        :param hosts: hypervisors' hostnames, by placement
+        """
+        nodes: dict[str, cloud_mod.Node] | None = None
+        states: Mapping[str, str | None] = {}
         try:
-            return self.nova.list_down()
+            nodes = {one.name: one for one in self.nova.list_nodes()}
         except exception.ComputeUnavailable as err:
-            self.log.warning('Which hosts are down is not known: %s', err)
-            return frozenset()
+            # So Nova answers when the database of a cell is away.
+            self.log.warning(
+                'Nova does not list its hypervisors. Hosts are compared with '
+                'compute services of the same name; those of other names '
+                'count as up: %s',
+                err,
+            )
+        if nodes is None or not nodes.keys() >= {*hosts}:
+            try:
+                states = self.nova.list_compute_services()
+            except exception.ComputeUnavailable as err:
+                self.log.warning(
+                    'Which compute services are down is not known: %s', err
+                )
+        return services_mod.Services(nodes=nodes, states=states)
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:

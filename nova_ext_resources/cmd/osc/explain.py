@@ -155,7 +155,7 @@ class Explain(cloud.DrawnCommand):
             trackers=trackers,
             tests=plugins.load_claim_tests(trackers),
             published=published,
-            down=self.list_down(),
+            services=self.read_services(one.name for one in hosts),
         )
         fits = [examiner.examine(one) for one in hosts]
         # Inventories say whether so much may be allocated at once.

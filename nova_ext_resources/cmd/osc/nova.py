@@ -312,6 +312,7 @@ def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
         name=body['hypervisor_hostname'],
         uuid=body['id'],
         host=body['service']['host'],
+        is_up=body['state'] != 'down',
     )
 
 

@@ -170,16 +170,11 @@ class Simulate(cloud.DrawnCommand):
         ]
 
     def _list_up(
-        self, hosts: Iterable[host_tree.HostTree]
+        self, hosts: Sequence[host_tree.HostTree]
     ) -> list[host_tree.HostTree]:
         """Return the hosts that are enabled and up."""
-        down = self.list_down()
-        return [
-            one
-            for one in hosts
-            if one.name not in down
-            and fit_mod.DISABLED_TRAIT not in one.root.traits
-        ]
+        services = self.read_services(one.name for one in hosts)
+        return [one for one in hosts if not fit_mod.find_outage(one, services)]
 
     def _ask(
         self,

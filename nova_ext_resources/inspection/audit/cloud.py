@@ -32,11 +32,13 @@ class Node:
 
     :ivar uuid: which is that of its root provider
     :ivar host: of its nova-compute
+    :ivar is_up: whether that reports, and was not forced down
     """
 
     name: str
     uuid: str
     host: str
+    is_up: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

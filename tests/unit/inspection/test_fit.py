@@ -9,6 +9,7 @@ from typing import Any
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import services
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import publication
@@ -212,9 +213,11 @@ class AbsenceTest(base.TestCase):
             tree, traits=frozenset({fit_mod.DISABLED_TRAIT})
         )
 
+        forgotten = services.Services(nodes={})
+
         for fit, wanted in (
             (examine(ask_for(99), disabled), 'disabled'),
-            (examine(ask_for(99), tree, down=[tree.name]), 'not report'),
+            (examine(ask_for(99), tree, services=forgotten), 'discover_hosts'),
         ):
             self.assertIs(Step.SERVICE, fit.step)
             self.assertIn(wanted, fit.shortfalls[0].reason)

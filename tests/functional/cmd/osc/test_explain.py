@@ -5,26 +5,13 @@
 from typing import Any
 
 import fixtures
-from keystoneauth1 import adapter
-from keystoneauth1 import noauth
-from keystoneauth1 import session
-from keystoneauth1 import token_endpoint
-from osc_lib import exceptions
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.cmd.osc import explain
-from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources import exception
-from nova_ext_resources.placement import client as placement_client
-from tests.functional.virt import base
+from tests.functional.cmd.osc import explaining
 
 #: Longer than what Nova keeps of a message.
 REASON = 'none of ' + ', '.join(f'cache {n}' for n in range(60)) + ' is free'
-
-_HEADERS = {
-    'admin': 'admin,member,reader',
-    'owner': 'member,reader',
-}
 
 
 def refuse(host: str) -> exception.CapacityExceeded:
@@ -43,59 +30,7 @@ def refuse(host: str) -> exception.CapacityExceeded:
     )
 
 
-class ExplainTest(base.NovaTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        self.services = {
-            host: self.start_host(host) for host in ('host1', 'host2')
-        }
-        self.flavor = self.make_pinned_flavor(4)
-
-    def make_command(self, user: str) -> explain.Explain:
-        command = explain.Explain(None, None)  # type: ignore[arg-type]
-        command.nova = nova_mod.Nova(
-            adapter.Adapter(
-                session.Session(
-                    auth=noauth.NoAuth(endpoint=self.api_fixture.base_url),
-                    timeout=30,
-                    additional_headers={
-                        'X-Auth-User': user,
-                        'X-User-Id': user,
-                        'X-Auth-Project-Id': self.api.project_id,
-                        'X-Roles': _HEADERS[user],
-                    },
-                ),
-                service_type='compute',
-            )
-        )
-        auth = token_endpoint.Token(self.placement.fixture.endpoint, user)
-        command.placement = placement_client.Client(
-            adapter.Adapter(
-                session.Session(auth=auth, timeout=30),
-                service_type='placement',
-            )
-        )
-        return command
-
-    def explain(
-        self, *words: str, user: str = 'admin'
-    ) -> tuple[dict[str, Any], str]:
-        """Return what programs get, and what is printed."""
-        command = self.make_command(user)
-        arguments = command.get_parser('explain').parse_args(words)
-        columns, values = command.take_action(arguments)
-        data = dict(zip(columns, values, strict=True))
-        text = '\n'.join(command.draw(data))
-        return {
-            key: getattr(one, '_value', one) for key, one in data.items()
-        }, text
-
-    def fail_with(self, *words: str, user: str = 'admin') -> str:
-        err = self.assertRaises(
-            exceptions.CommandError, self.explain, *words, user=user
-        )
-        return str(err)
-
+class ExplainTest(explaining.ExplainTestCase):
     def refuse_all(self) -> None:
         for name, service in self.services.items():
             self.useFixture(
@@ -281,7 +216,7 @@ class ExplainTest(base.NovaTestCase):
         twins = [self.boot(self.make_flavor(), name='twin') for _ in range(2)]
 
         for name in ('nothing', uuids.nothing, 'gone', gone['id']):
-            for user in _HEADERS:
+            for user in explaining.HEADERS:
                 self.assertIn(
                     f'There is no server {name}, or it was deleted',
                     self.fail_with('--server', name, user=user),

@@ -137,6 +137,7 @@ class NovaTest(base.TestCase):
                 'id': uuids.node,
                 'hypervisor_hostname': 'node1',
                 'service': {'host': 'host1'},
+                'state': 'down',
             }
         ]
         self.mock.get(
@@ -145,7 +146,11 @@ class NovaTest(base.TestCase):
         )
 
         self.assertEqual(
-            [cloud_mod.Node(name='node1', uuid=uuids.node, host='host1')],
+            [
+                cloud_mod.Node(
+                    name='node1', uuid=uuids.node, host='host1', is_up=False
+                )
+            ],
             [*self.nova.list_nodes()],
         )
 
