@@ -32,6 +32,17 @@ _NOT_COUNTED = (
     'keeps what is reserved for others.'
 )
 
+_NO_UNITS = (
+    'Only amounts are compared, not units, such as whether ways are side by '
+    'side. --config-file names the database of the reservations, in which '
+    'schedulers note them.'
+)
+
+_NOT_ASKED = (
+    'Not considered: availability zones, host aggregates, server groups, PCI '
+    'devices, networks, volumes, and what else Nova filters by.'
+)
+
 
 def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
     """Add the arguments.
@@ -167,9 +178,12 @@ def list_notes(
     arguments: argparse.Namespace, request: flavor_request.FlavorRequest
 ) -> list[str]:
     """Return what is not counted."""
-    if arguments.config_file is None and arguments.config_dir is None:
-        return [*request.notes]
-    return [*request.notes, _NOT_COUNTED]
+    has_units = (arguments.config_file, arguments.config_dir) != (None, None)
+    return [
+        *request.notes,
+        _NOT_COUNTED if has_units else _NO_UNITS,
+        _NOT_ASKED,
+    ]
 
 
 def wrap(text: str, indent: str = '') -> list[str]:

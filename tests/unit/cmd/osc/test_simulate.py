@@ -103,14 +103,19 @@ class SimulateTest(test_client.MockTestCase):
 
 
 class NotesTest(base.TestCase):
-    def test_reservations_where_a_configuration_is_named(self) -> None:
+    def test_units_or_reservations_are_left_out(self) -> None:
         request = flavor_request.FlavorRequest(notes=('One.',))
-        for files, wanted_number in ((None, 1), (['nova.conf'], 2)):
+        for files, named in (
+            (None, 'Only amounts'),
+            (['nova.conf'], 'Reservations are not counted'),
+        ):
             arguments = argparse.Namespace(config_file=files, config_dir=None)
 
-            found = wanted.list_notes(arguments, request)
+            first, second, last = wanted.list_notes(arguments, request)
 
-            self.assertEqual(wanted_number, len(found))
+            self.assertEqual('One.', first)
+            self.assertIn(named, second)
+            self.assertIn('Not considered: availability zones', last)
 
 
 class MixTest(base.TestCase):
