@@ -16,6 +16,7 @@ from bench.harness import publishing
 from nova_ext_resources.cmd.osc import explain
 from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources.cmd.osc import simulate
+from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.placement import client as placement_client
@@ -108,6 +109,9 @@ class _Nova(nova_mod.Nova):
 
     def list_nodes(self) -> Iterator[cloud_mod.Node]:
         return iter(self._hosts)
+
+    def list_aggregates(self) -> list[aggregates.Aggregate]:
+        return []
 
 
 def time_command(

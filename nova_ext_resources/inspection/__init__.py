@@ -2,6 +2,7 @@
 
 """What operators see of a cloud. Pure: the commands read it, and print it.
 
+* ``aggregates``: which hosts Nova leaves out because of host aggregates
 * ``audit``: what is wrong between placement and Nova, in the whole cloud
 * ``fit``: whether a server fits on a host, and what is short where
 * ``flavor_request``: what a flavor requests, and what is wrong with it

@@ -17,6 +17,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.schedule import candidates as schedule
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import provider as provider_obj
@@ -31,12 +32,14 @@ DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
 #: Says nothing of any host.
 _ALL_UP = services_mod.Services()
+_ANY_ZONE = aggregates.Zone()
 
 
 class Step(enum.StrEnum):
     """What leaves a host out; each is asked after those before it.
 
     ``SERVICE``: its compute service is disabled or down, or Nova has none.
+    ``ZONE``: it is not in the availability zone that is requested.
     ``CLASSES``: no provider has a resource class.
     ``TRAITS``: no provider has it with the traits that are required.
     ``AMOUNTS``: not enough is free, or an inventory does not allow so much.
@@ -46,6 +49,7 @@ class Step(enum.StrEnum):
     """
 
     SERVICE = 'service'
+    ZONE = 'zone'
     CLASSES = 'classes'
     TRAITS = 'traits'
     AMOUNTS = 'amounts'
@@ -87,6 +91,7 @@ class Examiner:
     :param offered: what placement offers
     :param published: what hosts have published
     :param services: which hosts Nova can use; by default, all
+    :param zone: in which the host must be; by default, any
     """
 
     def __init__(
@@ -98,21 +103,24 @@ class Examiner:
         tests: Mapping[str, base.ClaimTest],
         published: publication_mod.Publications,
         services: services_mod.Services = _ALL_UP,
+        zone: aggregates.Zone = _ANY_ZONE,
     ) -> None:
         self._demand = demand
         self._offered = offered
         self._published = published
         self._services = services
+        self._zone = zone
         self._judge = schedule.Judge(
             trackers, tests, demand.cells, demand.requirement
         )
 
     def examine(self, host: host_tree.HostTree) -> Fit:
         """Return what becomes of the request on a host."""
-        if reason := find_outage(host, self._services):
+        step, reason = find_exclusion(host, self._services, self._zone)
+        if step:
             return Fit(
                 host=host,
-                step=Step.SERVICE,
+                step=step,
                 shortfalls=(_of_host(self._demand, reason),),
             )
         offered = self._offered.get(host.root.rp_uuid)
@@ -151,16 +159,25 @@ class Examiner:
         )
 
 
-def find_outage(
-    host: host_tree.HostTree, services: services_mod.Services
-) -> str:
-    """Return why Nova starts no server on a host; '' if it may."""
+def find_exclusion(
+    host: host_tree.HostTree,
+    services: services_mod.Services,
+    zone: aggregates.Zone,
+) -> tuple[Step | None, str]:
+    """Return why Nova does not use a host, whatever is free there.
+
+    :returns: the step that leaves it out, None if it may be used; the reason
+    """
     if DISABLED_TRAIT in host.root.traits:
-        return (
+        return Step.SERVICE, (
             'its compute service is disabled; "openstack compute service '
             'set --enable" enables it'
         )
-    return services.find_outage(host.name)
+    if reason := services.find_outage(host.name):
+        return Step.SERVICE, reason
+    if reason := zone.find_exclusion(services.find_host(host.name)):
+        return Step.ZONE, reason
+    return None, ''
 
 
 def explain_absence(

@@ -43,11 +43,13 @@ class FlavorRequest:
     :ivar notes: sentences; what is not counted here
     :ivar demand: what Nova asks placement for; None where a mistake makes
         that unknown
+    :ivar extra_specs: of the flavor alone
     """
 
     mistakes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     demand: demand_mod.Demand | None = None
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read(
@@ -57,7 +59,9 @@ def read(
 ) -> FlavorRequest:
     """Read a flavor with the properties of an image."""
     specs = _add_image(flavor.extra_specs, image)
-    notes = tuple(_list_notes(specs))
+    made = FlavorRequest(
+        notes=tuple(_list_notes(specs)), extra_specs=flavor.extra_specs
+    )
     mistakes = list(dict.fromkeys(_list_mistakes(specs, grammar)))
     counted = {
         key: value
@@ -70,13 +74,12 @@ def read(
         )
     except exception.InvalidExtraSpec as err:
         mistakes = mistakes or [str(err)]
-        return FlavorRequest(mistakes=tuple(mistakes), notes=notes)
+        return dataclasses.replace(made, mistakes=tuple(mistakes))
     except ValueError:
-        return FlavorRequest(
-            mistakes=(*mistakes, 'The flavor requests no resources.'),
-            notes=notes,
+        return dataclasses.replace(
+            made, mistakes=(*mistakes, 'The flavor requests no resources.')
         )
-    return FlavorRequest(mistakes=tuple(mistakes), notes=notes, demand=demand)
+    return dataclasses.replace(made, mistakes=tuple(mistakes), demand=demand)
 
 
 def make_query(

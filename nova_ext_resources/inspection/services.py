@@ -53,6 +53,11 @@ class Services:
             return self._explain_state(self.states[name])
         return '' if self.nodes is None else _UNKNOWN
 
+    def find_host(self, name: str) -> str:
+        """Return the host of the nova-compute of a hypervisor."""
+        node = self.nodes.get(name) if self.nodes else None
+        return node.host if node else name
+
     def _explain_state(self, state: str | None) -> str:
         if state is None:
             return _CELL_AWAY

@@ -20,6 +20,7 @@ from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.inspection import services as services_mod
@@ -125,6 +126,18 @@ class CloudCommand(command.Command):
                     'Which compute services are down is not known: %s', err
                 )
         return services_mod.Services(nodes=nodes, states=states)
+
+    def read_aggregates(self) -> list[aggregates_mod.Aggregate]:
+        """Return the host aggregates, as far as the caller may see them."""
+        try:
+            return self.nova.list_aggregates()
+        except exception.ComputeUnavailable as err:
+            self.log.warning(
+                'Host aggregates are not known, so that availability zones '
+                'are not considered: %s',
+                err,
+            )
+            return []
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
 from typing import Any
 
 from osc_lib.cli import format_columns
@@ -12,6 +13,7 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import recorded
 from nova_ext_resources.cmd.osc import wanted
+from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import names as names_mod
@@ -27,6 +29,7 @@ _MAX_ASKED = 40
 _STEPS = {
     None: 'known to placement',
     fit_mod.Step.SERVICE: 'enabled, and up',
+    fit_mod.Step.ZONE: 'in the availability zone',
     fit_mod.Step.CLASSES: 'have each resource class',
     fit_mod.Step.TRAITS: 'have them with the traits, in one group',
     fit_mod.Step.AMOUNTS: 'have enough free',
@@ -38,9 +41,25 @@ _STEPS = {
 #: Their reasons are not about one resource.
 _OF_HOST = (
     fit_mod.Step.SERVICE,
+    fit_mod.Step.ZONE,
     fit_mod.Step.POLICY,
     fit_mod.Step.PLACEMENT,
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What becomes of a request on each host.
+
+    :ivar zone: the availability zone that is requested; '' for any
+    :ivar refusal: mistakes for which placement refuses the request
+    :ivar notes: what could not be considered
+    """
+
+    zone: str
+    fits: Sequence[fit_mod.Fit] = ()
+    refusal: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 class Explain(cloud.DrawnCommand):
@@ -75,9 +94,10 @@ class Explain(cloud.DrawnCommand):
             data = self._explain_server(parsed_args)
         else:
             request = wanted.read_request(self, parsed_args)
-            fits, refusal = self._ask(parsed_args, request)
+            wish = wanted.make_wish(parsed_args, request)
+            answer = self._ask(parsed_args, request, wish)
             data = self._make_table(
-                parsed_args, parsed_args.flavor, request, fits, refusal
+                parsed_args, parsed_args.flavor, request, answer
             )
         return tuple(data), tuple(data.values())
 
@@ -91,63 +111,76 @@ class Explain(cloud.DrawnCommand):
         request = record.read_request() if record.is_refused else None
         if request is None:
             return recorded.make_data(record)
-        found: tuple[list[fit_mod.Fit], list[str]] = [], []
-        hidden = []
+        wish = wanted.make_wish(arguments, request)
+        wish = dataclasses.replace(
+            wish,
+            zone=wish.zone or record.zone,
+            project=wish.project or record.server['tenant_id'],
+        )
+        answer, hidden = _Answer(zone=wish.zone), []
+        groups = recorded.list_group_notes(self, record)
+        request = dataclasses.replace(request, notes=(*request.notes, *groups))
         try:
-            found = self._ask(arguments, request)
+            answer = self._ask(arguments, request, wish)
         except cloud.AdministratorsOnly as err:
             hidden.append(f'which hosts have room. {err}'.rstrip('.'))
         return {
             **recorded.make_data(record, *hidden),
-            **self._make_table(arguments, record.flavor, request, *found),
+            **self._make_table(arguments, record.flavor, request, answer),
         }
 
     def _ask(
         self,
         arguments: argparse.Namespace,
         request: flavor_request.FlavorRequest,
-    ) -> tuple[list[fit_mod.Fit], list[str]]:
-        """Return what becomes of the request on each host, and mistakes."""
+        wish: aggregates_mod.Wish,
+    ) -> _Answer:
+        """Return what becomes of the request on each host."""
         if request.demand is None:
-            return [], []
+            return _Answer(zone=wish.zone)
         with cloud.asking():
-            return self._examine(arguments, request.demand)
+            return self._examine(arguments, request.demand, wish)
 
     def _make_table(
         self,
         arguments: argparse.Namespace,
         flavor: str,
         request: flavor_request.FlavorRequest,
-        fits: Sequence[fit_mod.Fit],
-        refusal: Sequence[str],
+        answer: _Answer,
     ) -> dict[str, Any]:
-        holders, names = self._find_holders(fits, is_all=arguments.holders)
+        holders, names = self._find_holders(
+            answer.fits, is_all=arguments.holders
+        )
         return {
             'flavor': flavor,
             'image': arguments.image or '',
+            'availability_zone': answer.zone,
             'requested': format_columns.DictColumn(
                 request.demand.requirement.resources if request.demand else {}
             ),
             'mistakes': format_columns.ListColumn(
-                [*request.mistakes, *refusal]
+                [*request.mistakes, *answer.refusal]
             ),
             'notes': format_columns.ListColumn(
-                wanted.list_notes(arguments, request)
+                wanted.list_notes(arguments, request, answer.notes)
             ),
-            'steps': format_columns.ListDictColumn(_count_steps(fits)),
+            'steps': format_columns.ListDictColumn(_count_steps(answer)),
             'hosts': format_columns.ListDictColumn(
-                [_make_host(one, holders, names) for one in fits]
+                [_make_host(one, holders, names) for one in answer.fits]
             ),
         }
 
     def _examine(
-        self, arguments: argparse.Namespace, demand: demand_mod.Demand
-    ) -> tuple[list[fit_mod.Fit], list[str]]:
-        """Return what becomes of the request on each host, and mistakes."""
+        self,
+        arguments: argparse.Namespace,
+        demand: demand_mod.Demand,
+        wish: aggregates_mod.Wish,
+    ) -> _Answer:
         published = cloud.read_published(arguments) or {}
         hosts, offered, refusal = wanted.read_hosts(
             self.placement, arguments.host, demand
         )
+        aggregates = self.read_aggregates()
         trackers = plugins.load_trackers()
         examiner = fit_mod.Examiner(
             demand,
@@ -156,6 +189,7 @@ class Explain(cloud.DrawnCommand):
             tests=plugins.load_claim_tests(trackers),
             published=published,
             services=self.read_services(one.name for one in hosts),
+            zone=aggregates_mod.find_zone(aggregates, wish.zone),
         )
         fits = [examiner.examine(one) for one in hosts]
         # Inventories say whether so much may be allocated at once.
@@ -167,7 +201,12 @@ class Explain(cloud.DrawnCommand):
         )
         again = {one.name: examiner.examine(one) for one in read}
         fits = [again.get(one.host.name, one) for one in fits]
-        return sorted(fits, key=_order), refusal
+        return _Answer(
+            zone=wish.zone,
+            fits=sorted(fits, key=_order),
+            refusal=refusal,
+            notes=[*aggregates_mod.list_notes(aggregates, wish)],
+        )
 
     def _find_holders(
         self, fits: Iterable[fit_mod.Fit], *, is_all: bool
@@ -223,13 +262,17 @@ def _order(one: fit_mod.Fit) -> tuple[bool, int, Any]:
     return one.step is not None, place, host_tree.sort_name(one.host.name)
 
 
-def _count_steps(fits: Sequence[fit_mod.Fit]) -> list[dict[str, Any]]:
-    left = len(fits)
+def _count_steps(answer: _Answer) -> list[dict[str, Any]]:
+    left = len(answer.fits)
     counted = []
     for step, words in _STEPS.items():
-        left -= sum(step is not None and one.step is step for one in fits)
+        if step is fit_mod.Step.ZONE and not answer.zone:
+            continue
+        left -= sum(
+            step is not None and one.step is step for one in answer.fits
+        )
         counted.append({'step': words, 'hosts': left})
-    return counted if fits else []
+    return counted if answer.fits else []
 
 
 def _make_host(
@@ -276,10 +319,13 @@ def _make_host(
 
 def _head(values: Mapping[str, Any]) -> str:
     image = f' with image {values["image"]}' if values['image'] else ''
+    zone = values['availability_zone']
+    where = f' in availability zone {zone}' if zone else ''
     asked = ', '.join(
         f'{amount} {name}' for name, amount in values['requested'].items()
     )
-    return f'Flavor {values["flavor"]}{image} requests {asked or "nothing"}.'
+    asked = asked or 'nothing'
+    return f'Flavor {values["flavor"]}{image} requests {asked}{where}.'
 
 
 def _draw_host(one: Mapping[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import urllib.parse
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation.site import compute as compute_mod
@@ -268,6 +269,29 @@ class Nova(compute_mod.Compute):
             response,
         )
 
+    def list_aggregates(self) -> list[aggregates_mod.Aggregate]:
+        """Return the host aggregates.
+
+        :raises ComputeUnavailable: as above
+        """
+        action = 'list host aggregates'
+        return [
+            self._understand(action, _parse_aggregate, one)
+            for one in self._ask(action, '/os-aggregates', 'aggregates')
+        ]
+
+    def show_server_group(self, uuid: str) -> dict[str, Any]:
+        """Return a server group, nothing if there is none.
+
+        :raises ComputeUnavailable: as above
+        """
+        return self._show(
+            f'show server group {uuid}',
+            f'/os-server-groups/{uuid}',
+            'server_group',
+            _SERVER_MICROVERSION,
+        )
+
     def list_open_migrations(self) -> Iterator[cloud_mod.Move]:
         """Return all with which Nova may go on.
 
@@ -313,6 +337,15 @@ def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
         uuid=body['id'],
         host=body['service']['host'],
         is_up=body['state'] != 'down',
+    )
+
+
+def _parse_aggregate(body: Mapping[str, Any]) -> aggregates_mod.Aggregate:
+    return aggregates_mod.Aggregate(
+        name=body['name'],
+        zone=body['availability_zone'] or '',
+        hosts=frozenset(body['hosts']),
+        metadata=dict(body['metadata']),
     )
 
 

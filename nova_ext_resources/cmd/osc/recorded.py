@@ -70,6 +70,17 @@ class Record:
         """The name that the flavor of the server had."""
         return str(self.server['flavor']['original_name'])
 
+    @property
+    def zone(self) -> str:
+        """The availability zone that was requested; '' for any.
+
+        Of a server on a host, Nova shows the zone of the host instead.
+        """
+        pinned = self.server.get('pinned_availability_zone')
+        if pinned or self.server.get('hostId'):
+            return str(pinned or '')
+        return str(self.server.get('OS-EXT-AZ:availability_zone') or '')
+
     def read_request(self) -> flavor_request.FlavorRequest | None:
         """Return what the server requests: its flavor as it was then.
 
@@ -167,6 +178,23 @@ def _read_migrations(
         }
         for one in found
     ], []
+
+
+def list_group_notes(
+    command: cloud.CloudCommand, record: Record
+) -> Iterator[str]:
+    """Return sentences: which server group narrows the choice of hosts.
+
+    :raises ComputeUnavailable: Nova does not answer
+    """
+    for uuid in record.server.get('server_groups', ()):
+        group = command.nova.show_server_group(uuid)
+        if group:
+            yield (
+                f'The server is in server group {group["name"]} ({uuid}) with '
+                f'policy {group["policy"]}. On which hosts its '
+                f'{len(group["members"])} members run was not considered.'
+            )
 
 
 def make_data(record: Record, *hidden: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from osc_lib.cli import format_columns
 from osc_lib import exceptions
@@ -12,6 +12,7 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import wanted
 from nova_ext_resources.cmd.osc import window
+from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import placing as placing_mod
@@ -25,6 +26,7 @@ from nova_ext_resources.reservation import demand as demand_mod
 #: says so.
 _MOST = 1000
 
+_Aggregates: TypeAlias = Sequence[aggregates_mod.Aggregate]
 _Data = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -60,13 +62,20 @@ class Simulate(cloud.DrawnCommand):
         if parsed_args.mix:
             return self._mix(parsed_args)
         request, demand = self._read(parsed_args, parsed_args.flavor)
+        aggregates = self.read_aggregates()
+        wish = wanted.make_wish(parsed_args, request)
         with cloud.asking():
-            found = self._simulate(parsed_args, demand)
+            found = self._simulate(parsed_args, demand, aggregates)
         data = {
             'flavor': parsed_args.flavor,
             'image': parsed_args.image or '',
+            'availability_zone': wish.zone,
             'notes': format_columns.ListColumn(
-                wanted.list_notes(parsed_args, request)
+                wanted.list_notes(
+                    parsed_args,
+                    request,
+                    aggregates_mod.list_notes(aggregates, wish),
+                )
             ),
             'servers': sum(one['servers'] for one in found),
             'hosts': format_columns.ListDictColumn(found),
@@ -76,17 +85,27 @@ class Simulate(cloud.DrawnCommand):
     def _mix(self, arguments: argparse.Namespace) -> _Data:
         parts = _unite(arguments.mix)
         read = {name: self._read(arguments, name) for name in parts}
+        aggregates = self.read_aggregates()
+        requests = [request for request, _demand in read.values()]
+        wish = wanted.make_wish(arguments, *requests)
         notes = [
             note
-            for request, _demand in read.values()
-            for note in wanted.list_notes(arguments, request)
+            for request in requests
+            for note in wanted.list_notes(
+                arguments,
+                request,
+                aggregates_mod.list_notes(aggregates, wish),
+            )
         ]
         with cloud.asking():
             demands = {name: demand for name, (_, demand) in read.items()}
-            found, hosts = self._simulate_mix(arguments, parts, demands)
+            found, hosts = self._simulate_mix(
+                arguments, parts, demands, aggregates
+            )
         data = {
             'mix': format_columns.DictColumn(parts),
             'image': arguments.image or '',
+            'availability_zone': wish.zone,
             'notes': format_columns.ListColumn([*dict.fromkeys(notes)]),
             'rounds': found.rounds,
             'servers': sum(sum(n.values()) for n in found.numbers.values()),
@@ -110,14 +129,17 @@ class Simulate(cloud.DrawnCommand):
         return request, request.demand
 
     def _simulate(
-        self, arguments: argparse.Namespace, demand: demand_mod.Demand
+        self,
+        arguments: argparse.Namespace,
+        demand: demand_mod.Demand,
+        aggregates: _Aggregates,
     ) -> list[dict[str, Any]]:
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         placing = _make_placing(demand)
         found, offered, _refusal = wanted.read_hosts(
             self.placement, arguments.host, demand
         )
-        hosts = self._list_up(found)
+        hosts = self._list_usable(arguments, found, aggregates)
         refused = self._find_refused(hosts, demand, offered)
         most = arguments.count or _MOST
         simulated = (
@@ -136,13 +158,16 @@ class Simulate(cloud.DrawnCommand):
         arguments: argparse.Namespace,
         parts: Mapping[str, int],
         demands: Mapping[str, demand_mod.Demand],
+        aggregates: _Aggregates,
     ) -> tuple[simulation.Mixed, list[dict[str, Any]]]:
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         # With the sharing providers of all that any of them requests.
-        hosts = self._list_up(
+        hosts = self._list_usable(
+            arguments,
             wanted.list_hosts(
                 self.placement, arguments.host, *demands.values()
-            )
+            ),
+            aggregates,
         )
         found = simulation.mix(
             made,
@@ -169,12 +194,22 @@ class Simulate(cloud.DrawnCommand):
             for one in hosts
         ]
 
-    def _list_up(
-        self, hosts: Sequence[host_tree.HostTree]
+    def _list_usable(
+        self,
+        arguments: argparse.Namespace,
+        hosts: Sequence[host_tree.HostTree],
+        aggregates: _Aggregates,
     ) -> list[host_tree.HostTree]:
-        """Return the hosts that are enabled and up."""
+        """Return the hosts that are enabled and up, of the zone if any."""
         services = self.read_services(one.name for one in hosts)
-        return [one for one in hosts if not fit_mod.find_outage(one, services)]
+        zone = aggregates_mod.find_zone(
+            aggregates, arguments.availability_zone or ''
+        )
+        return [
+            one
+            for one in hosts
+            if fit_mod.find_exclusion(one, services, zone)[0] is None
+        ]
 
     def _ask(
         self,
@@ -231,10 +266,10 @@ class Simulate(cloud.DrawnCommand):
 def _draw_flavor(
     data: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    yield (
+    yield from wanted.wrap(
         f'{data["servers"]} more servers of flavor {data["flavor"]} fit on '
-        f'{sum(one["servers"] > 0 for one in hosts)} of {len(hosts)} hosts '
-        'that are enabled and up.'
+        f'{sum(one["servers"] > 0 for one in hosts)} of {len(hosts)} '
+        f'{_describe_hosts(data)}.'
     )
 
 
@@ -245,11 +280,17 @@ def _draw_mix(
     yield from wanted.wrap(
         f'{data["rounds"]} more rounds of '
         f'{_join(data["mix"].machine_readable())} fit, '
-        f'{data["servers"]} servers in all, on {used} of {len(hosts)} hosts '
-        'that are enabled and up.'
+        f'{data["servers"]} servers in all, on {used} of {len(hosts)} '
+        f'{_describe_hosts(data)}.'
     )
     if data['runs_out_for']:
         yield f'Then no host takes one more of {data["runs_out_for"]}.'
+
+
+def _describe_hosts(data: Mapping[str, Any]) -> str:
+    zone = data['availability_zone']
+    where = f' of availability zone {zone}' if zone else ''
+    return f'hosts{where} that are enabled and up'
 
 
 def _join(servers: int | Mapping[str, int]) -> str:

@@ -3,7 +3,7 @@
 """The arguments that name a flavor, and the hosts that it is for."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 import textwrap
 from typing import Any
@@ -15,6 +15,7 @@ from oslo_utils import uuidutils
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import picture
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.objects import host_tree
@@ -39,8 +40,8 @@ _NO_UNITS = (
 )
 
 _NOT_ASKED = (
-    'Not considered: availability zones, host aggregates, server groups, PCI '
-    'devices, networks, volumes, and what else Nova filters by.'
+    'Not considered: server groups, PCI devices, networks, volumes, and what '
+    'else Nova filters by.'
 )
 
 
@@ -63,6 +64,17 @@ def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
         'flavor',
     )
     parser.add_argument('--host', metavar='<host>', help='only this host')
+    parser.add_argument(
+        '--availability-zone',
+        metavar='<zone>',
+        help='only hosts of this availability zone',
+    )
+    parser.add_argument(
+        '--project',
+        metavar='<project>',
+        help='id of the project of the server; a note says which aggregates '
+        'are for it, or for others',
+    )
 
 
 def read_request(
@@ -87,6 +99,21 @@ def read_request(
     if arguments.image:
         image = _find_image(command.make_adapter('image'), arguments.image)
     return flavor_request.read(flavor, image, plugins.load_grammar())
+
+
+def make_wish(
+    arguments: argparse.Namespace, *requests: flavor_request.FlavorRequest
+) -> aggregates.Wish:
+    """Return what servers request that host aggregates have a say in."""
+    return aggregates.Wish(
+        zone=arguments.availability_zone or '',
+        project=arguments.project or '',
+        extra_specs={
+            key: value
+            for one in requests
+            for key, value in one.extra_specs.items()
+        },
+    )
 
 
 def list_hosts(
@@ -175,13 +202,16 @@ def _group(
 
 
 def list_notes(
-    arguments: argparse.Namespace, request: flavor_request.FlavorRequest
+    arguments: argparse.Namespace,
+    request: flavor_request.FlavorRequest,
+    more: Iterable[str] = (),
 ) -> list[str]:
     """Return what is not counted."""
     has_units = (arguments.config_file, arguments.config_dir) != (None, None)
     return [
         *request.notes,
         _NOT_COUNTED if has_units else _NO_UNITS,
+        *more,
         _NOT_ASKED,
     ]
 

@@ -115,7 +115,7 @@ class NotesTest(base.TestCase):
 
             self.assertEqual('One.', first)
             self.assertIn(named, second)
-            self.assertIn('Not considered: availability zones', last)
+            self.assertIn('Not considered: server groups', last)
 
 
 class MixTest(base.TestCase):
