@@ -349,6 +349,18 @@ class Client:
             lambda body: responses.parse_inventories(body['inventories']),
         )
 
+    def list_traits(self, rp_uuid: str) -> frozenset[str]:
+        """Return the traits of a provider.
+
+        :raises NotFound: there is no such provider
+        """
+        return self._endpoint.ask(
+            'GET',
+            endpoint.path('resource_providers', rp_uuid, 'traits'),
+            f'show traits of provider {rp_uuid}',
+            lambda body: frozenset(body['traits']),
+        )
+
     def list_aggregates(self, rp_uuid: str) -> frozenset[str]:
         """Return the uuids of a provider's aggregates; none if it is gone."""
         try:

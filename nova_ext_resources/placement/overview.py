@@ -5,9 +5,10 @@
 Placement shows inventories and usages provider by provider, and a cloud of a
 thousand hosts has thousands of them. But with allocation candidates it shows
 all that is left in all their trees, in one answer. So one unit is asked for of
-a class of which nearly every host has some free. Hosts without any are read
-provider by provider; they are few, because each class that is asked for finds
-some of them.
+a class of which nearly every host has some free. Hosts without any of it, such
+as bare-metal nodes, have other classes: a few of these hosts are read provider
+by provider, and their classes are asked for, which finds the hosts alike. What
+is left at the end has nothing free, and is read provider by provider.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,6 +28,16 @@ COMMON = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU')
 #: Requests at the same time; below the ten connections that a session of
 #: requests keeps alive.
 WORKERS = 8
+
+#: Hosts that are read one by one at once, before more classes are asked for:
+#: each of these questions is about all hosts.
+_FEW = 3
+
+#: Hosts that are read before the next question, at most.
+_MANY = 64
+
+#: Questions about classes in all; no more are asked where hosts have more.
+_MAX_CLASSES = 20
 
 _T = TypeVar('_T')
 _R = TypeVar('_R')
@@ -50,11 +61,7 @@ def list_hosts(
     wanted = frozenset(classes)
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
     roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
-    found = _read_summaries(client, roots, [*COMMON, *sorted(wanted)])
-    missing = [listed[rp_uuid] for rp_uuid in listed if rp_uuid not in found]
-    for one in run_all(lambda each: _read(client, each), missing):
-        if one is not None:
-            found[one.rp_uuid] = one
+    found = _Search(client, listed, roots).find([*COMMON, *sorted(wanted)])
     named = [
         dataclasses.replace(
             found[rp_uuid], name=one.name, parent_uuid=one.parent_uuid
@@ -225,29 +232,87 @@ def find_reaching(
     }
 
 
-def _read_summaries(
-    client: placement_client.Client,
-    roots: Mapping[str, str],
-    classes: Iterable[str],
-) -> dict[str, host_tree.TreeProvider]:
-    """Return what is left of providers of which one class has some left.
+class _Search:
+    """Finds out what is left of all providers.
 
     :param roots: rp_uuid -> the root of its tree
     """
-    found: dict[str, host_tree.TreeProvider] = {}
-    for name in dict.fromkeys(classes):
-        if {roots[one] for one in found} >= set(roots.values()):
-            break
+
+    def __init__(
+        self,
+        client: placement_client.Client,
+        listed: _Listed,
+        roots: Mapping[str, str],
+    ) -> None:
+        self._client = client
+        self._listed = listed
+        self._roots = roots
+        self._asked: set[str] = set()
+        self._found: dict[str, host_tree.TreeProvider] = {}
+        self._gone: set[str] = set()
+
+    def find(
+        self, classes: Iterable[str]
+    ) -> dict[str, host_tree.TreeProvider]:
+        """Return rp_uuid -> provider.
+
+        :param classes: asked for first; those that nearly all hosts have left
+            at the front
+        """
+        for name in classes:
+            self._ask(name)
+        number = 1
+        while missing := self._list_missing():
+            if len(missing) <= _FEW or len(self._asked) >= _MAX_CLASSES:
+                number = len(missing)
+            for name in self._read_trees(missing[:number]):
+                if len(self._list_missing()) > _FEW:
+                    self._ask(name)
+            number = min(2 * number, _MANY)
+        self._read(one for one in self._listed if one not in self._found)
+        return self._found
+
+    def _list_missing(self) -> list[str]:
+        """Return the roots of trees of which nothing is known."""
+        known = {self._roots[one] for one in self._found} | self._gone
+        return [*dict.fromkeys(self._roots.values()).keys() - known]
+
+    def _ask(self, name: str) -> None:
+        """Add the trees in which one unit of a class is left."""
+        is_enough = name in self._asked or not self._list_missing()
+        if is_enough or len(self._asked) >= _MAX_CLASSES:
+            return
+        self._asked.add(name)
         try:
             more = retry.call(
-                client.list_candidates, [('resources', f'{name}:1')]
+                self._client.list_candidates, [('resources', f'{name}:1')]
             )
         except exception.PlacementRefused:
             # Placement has no such class.
-            continue
+            return
         known = more.providers.items()
-        found = {k: v for k, v in known if k in roots} | found
-    return found
+        self._found = {
+            k: v for k, v in known if k in self._roots
+        } | self._found
+
+    def _read_trees(self, roots: Collection[str]) -> list[str]:
+        """Add trees provider by provider; return their classes."""
+        wanted = frozenset(roots)
+        read = self._read(
+            rp_uuid for rp_uuid, root in self._roots.items() if root in wanted
+        )
+        return sorted({name for one in read for name in one.amounts})
+
+    def _read(self, rp_uuids: Iterable[str]) -> list[host_tree.TreeProvider]:
+        """Add providers, and return them. Some may have gone meanwhile."""
+        wanted = [one for one in rp_uuids if one not in self._gone]
+        read = run_all(
+            lambda one: _read(self._client, self._listed[one]), wanted
+        )
+        found = [one for one in read if one is not None]
+        self._found |= {one.rp_uuid: one for one in found}
+        self._gone |= {*wanted} - self._found.keys()
+        return found
 
 
 def _read(
@@ -258,27 +323,30 @@ def _read(
 ) -> host_tree.TreeProvider | None:
     """Return a provider, None if it has gone meanwhile."""
     holders: Mapping[str, Mapping[str, int]] = {}
+    usages: Mapping[str, int] = {}
+    rp_uuid = listed.rp_uuid
     try:
-        full = retry.call(client.read_provider, listed)
+        inventories = retry.call(client.list_inventories, rp_uuid)
+        traits = retry.call(client.list_traits, rp_uuid)
         if has_holders:
-            holders = retry.call(client.list_holders, listed.rp_uuid)
+            holders = retry.call(client.list_holders, rp_uuid)
             usages = {name: sum(one.values()) for name, one in holders.items()}
-        else:
-            usages = dict(retry.call(client.list_usages, listed.rp_uuid))
+        elif any(one.capacity for one in inventories.values()):
+            usages = retry.call(client.list_usages, rp_uuid)
     except exception.NotFound:
         return None
     return host_tree.TreeProvider(
-        rp_uuid=full.rp_uuid,
-        name=full.name,
-        parent_uuid=full.parent_uuid,
-        traits=full.traits,
+        rp_uuid=rp_uuid,
+        name=listed.name,
+        parent_uuid=listed.parent_uuid,
+        traits=traits,
         amounts={
             name: host_tree.Amount(
                 capacity=inventory.capacity,
                 used=usages.get(name, 0),
                 inventory=inventory,
             )
-            for name, inventory in full.inventories.items()
+            for name, inventory in inventories.items()
         },
         holders=holders,
     )

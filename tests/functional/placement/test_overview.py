@@ -12,6 +12,11 @@ from nova_ext_resources.placement import overview
 from tests.functional.placement import hosts
 
 
+METAL = 'CUSTOM_BAREMETAL_GOLD'
+
+ASK = 'GET /allocation_candidates'
+
+
 class OverviewTest(hosts.HostTestCase):
     """One host with a device; further hosts as tests make them."""
 
@@ -90,6 +95,67 @@ class OverviewTest(hosts.HostTestCase):
         self.assertEqual(
             [{'full': {hosts.WAYS: (4, 4)}}], [self.describe(found[0])]
         )
+
+    def add_metal(self, number: int) -> None:
+        """Add bare-metal nodes; every fifth is in use, one is allocated."""
+        self.client.ensure_resource_class(METAL)
+        for n in range(number):
+            uuid = getattr(uuids, f'metal{n}')
+            self.make_root(uuid, f'metal{n}')
+            gold = inventory.Inventory(total=1, reserved=int(n % 5 == 4))
+            self.client.set_inventories(uuid, {METAL: gold}, 0)
+        self.allocate({uuids.metal1: {METAL: 1}}, uuids.metal_server)
+        self.forget_requests()
+
+    def test_bare_metal_nodes_by_few_requests(self) -> None:
+        self.add_metal(25)
+
+        found = overview.list_hosts(self.client, [hosts.WAYS])
+
+        self.assertEqual(26, len(found))
+        metal = {one.name: self.describe(one)[one.name] for one in found}
+        for n in range(25):
+            wanted = (int(n % 5 != 4), int(n == 1))
+            self.assertEqual({METAL: wanted}, metal[f'metal{n}'])
+        # Five classes, and that of the nodes. One node is read to learn that
+        # class; then those that have nothing left, five that are in use, and
+        # one that is allocated, of which usages are read, too.
+        self.assertEqual(6, self.app.requests.count(ASK))
+        self.assertLessEqual(len(self.app.requests), 1 + 6 + 3 + 5 * 2 + 3)
+
+    def test_full_hosts_are_found_by_what_their_children_have(self) -> None:
+        for n in range(10):
+            root = self.add(f'node{n}', MEMORY_MB=64)
+            self.add(f'node{n}_L3_0', root, CUSTOM_LLC_WAYS=11)
+            self.allocate({root: {'MEMORY_MB': 64}}, getattr(uuids, f's{n}'))
+        self.forget_requests()
+
+        found = overview.list_hosts(self.client)
+
+        self.assertEqual(11, len(found))
+        self.assertEqual(
+            {
+                'node7': {'MEMORY_MB': (64, 64)},
+                'node7_L3_0': {hosts.WAYS: (11, 0)},
+            },
+            self.describe(found[8]),
+        )
+        # Four common classes, the class of the first full host, and that one.
+        self.assertEqual(5, self.app.requests.count(ASK))
+        self.assertEqual(1 + 5 + 2 * 3, len(self.app.requests))
+
+    def test_many_classes_of_nodes_are_not_all_asked_for(self) -> None:
+        for n in range(40):
+            self.add(f'node{n}', None, **{f'CUSTOM_METAL_{n}': 1})
+        self.forget_requests()
+
+        found = overview.list_hosts(self.client)
+
+        self.assertEqual(41, len(found))
+        self.assertEqual(
+            {'node39': {'CUSTOM_METAL_39': (1, 0)}}, self.describe(found[-1])
+        )
+        self.assertEqual(20, self.app.requests.count(ASK))
 
     def test_a_class_that_placement_does_not_have(self) -> None:
         self.add('empty')
