@@ -8,6 +8,7 @@
 * ``decide``: the decision: what is taken, or every shortfall
 * ``extra_specs``: reads extra specs; trackers and enforcers declare the keys
 * ``lease``: how long a server uses what it has
+* ``relocation``: which providers get what consumers hold on the compute node
 * ``schedule``: orders allocation candidates by the same decision
 * ``siblings``: which other providers of the host may serve as well
 * ``spread``: what pinned servers get in several cache domains

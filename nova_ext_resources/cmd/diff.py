@@ -118,7 +118,7 @@ class _Comparison:
             content=content,
             trackers=self._trackers,
         )
-        plan = tree.TreeWriter(client).plan(
+        plan = tree.TreeWriter(client, closes_doubles=True).plan(
             node, providers, may_delete=found.is_complete
         )
         traits = node_traits.preview(

@@ -30,6 +30,7 @@
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
 * ``node_traits``: which traits Nova adds to its compute node; pure
 * ``nova_compute``: what a host needs of the nova-compute in which it runs
+* ``old_inventory``: what the compute node itself offers of what is below it
 * ``orphans``: finds entries of servers that have been missing for long, and
   releases them where an option says so
 * ``partners``: finds a server that can exchange its allocation with another

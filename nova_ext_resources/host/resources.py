@@ -8,13 +8,14 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 (``view``, ``stats``, ``providers``) reads a snapshot.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import threading
 
 from oslo_log import log as logging
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.claims import relocation
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources.host import discovery
 from nova_ext_resources.host import enforcement as enforcement_mod
@@ -96,6 +97,7 @@ class HostResources(lifecycle.Lifecycle):
             state, enforcement, ledger, host=host, tests=(*tests.values(),)
         )
         self.node = node
+        self._tests = (*tests.values(),)
         self._repair = repair.Repair(self, trackers)
         self._withheld = withheld.Withheld(ledger.path, host, trackers)
         self._refreshing = threading.Lock()
@@ -251,6 +253,17 @@ class HostResources(lifecycle.Lifecycle):
     def node_traits(self) -> provider.NodeTraits:
         """Return what Nova shall add to its compute node, or remove."""
         return node_traits.find(self.found, self._published, self.node)
+
+    def plan_relocation(
+        self, movers: Sequence[relocation.Mover], holding: Collection[str]
+    ) -> relocation.Plan:
+        """Choose where consumers get what they have on the compute node.
+
+        :param holding: see :meth:`.HostState.plan_relocation`
+        """
+        return self.state.plan_relocation(
+            movers, holding=holding, tests=self._tests
+        )
 
     # -- what the host's loop does ---------------------------------------
 

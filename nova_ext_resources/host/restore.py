@@ -8,7 +8,13 @@ agree, the server has its entry again, and notices nothing. Where they do not,
 an alarm is raised, and what the server uses is given to no other.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 import dataclasses
 
 from oslo_log import log as logging
@@ -49,6 +55,8 @@ class Restore:
         placement follow a claim
     :param read_allocations: returns all that placement has allocated to a
         server
+    :param list_doubled: returns the resource classes that the compute node
+        itself still offers: who has these waits until they are moved
     """
 
     def __init__(
@@ -57,10 +65,12 @@ class Restore:
         *,
         restore: Callable[..., assignment.Entry | None],
         read_allocations: Callable[[str], Allocations],
+        list_doubled: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._host = host
         self._restore = restore
         self._read_allocations = read_allocations
+        self._list_doubled = list_doubled
         self._waiting: dict[str, assignment.ClaimRequest] | None = None
         self.problems: tuple[alarm_mod.Problem, ...] = ()
 
@@ -82,10 +92,13 @@ class Restore:
         """Restore what can be restored now. Does I/O where any is missing."""
         self._drop_known()
         host = self._host
+        doubled = frozenset(self._list_doubled())
         requests = [
             request
             for uuid, request in (self._waiting or {}).items()
-            if not host.find_entry(uuid) and not host.is_starting(uuid)
+            if not host.find_entry(uuid)
+            and not host.is_starting(uuid)
+            and doubled.isdisjoint(self._list_own(request))
         ]
         applied = host.applied
         if requests and (applied is None or host.found.missing):

@@ -21,6 +21,7 @@ from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import loading
 from nova_ext_resources.host import metrics
 from nova_ext_resources.host import nova_compute
+from nova_ext_resources.host import old_inventory
 from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
@@ -74,6 +75,7 @@ class HostService:
             ledger_path=self._ledger_path,
             list_guests=self._guests.read,
         )
+        self.old = old_inventory.OldInventory(self.host)
         self.health = self._make_health()
         self.publisher = self._make_publisher(node, compute)
         self.metrics = self._make_metrics(state_path, compute)
@@ -81,6 +83,7 @@ class HostService:
             self.host,
             restore=self._restore_entry,
             read_allocations=self.read_allocations,
+            list_doubled=lambda: self.publisher.doubled,
         )
         self.follower = following.Follower(
             self.host,
@@ -111,6 +114,9 @@ class HostService:
             wanted=self.host.providers,
             pools=lambda: self.host.found.pools,
             describe=lambda uuid: self.metrics.describe_consumer(uuid),
+            named=lambda: frozenset(self.old.named),
+            # Reports what is still there, and claims what was moved.
+            on_doubled=lambda: self.periodic.wake_soon(),
             is_complete=lambda: self.host.found.is_complete,
             memory=memory.Memory(self.host.ledger_path),
             on_deleted=compute.on_deleted,
@@ -198,6 +204,7 @@ class HostService:
                 *self.allocated.problems,
                 *self.unheld.problems,
                 *self._list_unpublished_nodes(),
+                *self.old.list_problems(self.publisher.doubled),
             ),
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,
@@ -226,6 +233,15 @@ class HostService:
     def _wake(self) -> None:
         self.publisher.notice()
         self.periodic.wake_soon()
+
+    def is_old(self, allocations: view_obj.Amounts) -> bool:
+        """Return whether a server has its resources on the compute node.
+
+        Nothing is claimed for it here until they are moved.
+
+        :param allocations: all that placement has allocated to it
+        """
+        return self.old.covers(allocations, self.publisher.doubled)
 
     @property
     def is_enabled(self) -> bool:

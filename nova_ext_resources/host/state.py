@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
+from nova_ext_resources.claims import relocation
 from nova_ext_resources.host import discovery
 from nova_ext_resources.host import view as view_mod
 from nova_ext_resources.objects import assignment
@@ -135,6 +136,36 @@ class HostState:
             if decision.taken:
                 self.entries = {**self.entries, entry.consumer_uuid: entry}
             return entry
+
+    def plan_relocation(
+        self,
+        movers: Sequence[relocation.Mover],
+        *,
+        holding: Collection[str],
+        tests: Sequence[base.ClaimTest],
+    ) -> relocation.Plan:
+        """Choose where consumers get what they have on the compute node.
+
+        The ledger may be older than what is there now, as after a time
+        without this package. So an entry counts only if placement has
+        allocated something to its consumer on providers of this host.
+
+        :param holding: these consumers
+        """
+        moving = {one.consumer_uuid for one in movers}
+        with self._lock:
+            view = view_mod.book(
+                self.empty,
+                [
+                    one
+                    for uuid, one in self.entries.items()
+                    if uuid in holding and uuid not in moving
+                ],
+                self._trackers,
+            )
+        return relocation.plan(
+            view, movers, trackers=self._trackers, tests=tests
+        )
 
     def describe(self, request: assignment.ClaimRequest) -> assignment.Entry:
         """Return the entry of a server that is applied, without its units.

@@ -68,6 +68,7 @@ POOL_OVERALLOCATED = 'pool_overallocated'
 POOL_DIFFERS = 'pool_differs'
 NODE_NOT_PUBLISHED = 'node_not_published'
 LEDGER_FAILED = 'ledger_failed'
+OLD_INVENTORY = 'old_inventory'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
 NOT_MONITORED = 'not_monitored'
@@ -111,6 +112,12 @@ _CRITICAL = (
         UNIT_LOST,
         'server',
         'A server holds a device that the host no longer has.',
+    ),
+    (
+        OLD_INVENTORY,
+        'resource class',
+        'Servers hold resources of the compute node itself, which are not '
+        'applied.',
     ),
     (HEALING_FAILED, '', 'The audit failed with an unexpected error.'),
     (STALLED, '', 'The host has not been read for a long time.'),

@@ -19,6 +19,7 @@
 * ``publisher``: the thread that keeps a host's tree current
 * ``responses``: placement's JSON as values
 * ``retry``: how a call to placement is repeated
+* ``root``: which classes a compute node itself offers
 * ``seen``: reads of the tree what has changed, and remembers the rest
 * ``sync``: what of the tree is written, deleted, or kept while held; pure
 * ``target``: what a provider shall be, given what placement has of it; pure

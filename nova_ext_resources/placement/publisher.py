@@ -109,6 +109,9 @@ class Publisher(worker.Worker):
     :param describe: returns what a consumer is, by its uuid
     :param owned: returns them where only these are to be changed; None: all
         of this package is, see :func:`.sync.plan`
+    :param named: returns resource classes that the compute node itself will
+        have; what it has is closed below it
+    :param on_doubled: called when :attr:`doubled` has changed
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
     :param memory: see :class:`.tree.TreeWriter`, as is ``on_deleted``
@@ -129,6 +132,8 @@ class Publisher(worker.Worker):
         published: Callable[[], Collection[str]] = frozenset,
         describe: Callable[[str], str] = str,
         owned: Callable[[], Collection[str] | None] = lambda: None,
+        named: Callable[[], frozenset[str]] = frozenset,
+        on_doubled: Callable[[], None] = lambda: None,
         is_complete: Callable[[], bool] = lambda: True,
         memory: memory_mod.Memory | None = None,
         on_deleted: Callable[[], None] = lambda: None,
@@ -143,6 +148,8 @@ class Publisher(worker.Worker):
         self._list_published = published
         self._describe = describe
         self._owned = owned
+        self._named = named
+        self._on_doubled = on_doubled
         self._is_complete = is_complete
         self._interval = interval
         self._status = Status()
@@ -152,7 +159,11 @@ class Publisher(worker.Worker):
         self._due_at = 0.0
         self._last: _Wanted | None = None
         self._writer = tree.TreeWriter(
-            client, memory=memory, sleep=self._sleep, on_deleted=on_deleted
+            client,
+            memory=memory,
+            closes_doubles=True,
+            sleep=self._sleep,
+            on_deleted=on_deleted,
         )
         self._pools = pools_mod.PoolWriter(client, sleep=self._sleep)
         self._nodes = bare_metal.BareMetalWriter(client, sleep=self._sleep)
@@ -163,6 +174,15 @@ class Publisher(worker.Worker):
     @property
     def status(self) -> Status:
         return self._status
+
+    @property
+    def doubled(self) -> frozenset[str]:
+        """The classes of this host that the compute node itself offers.
+
+        As the last round has found it. Below the compute node they are
+        closed.
+        """
+        return self._writer.doubled
 
     @property
     def _host(self) -> str:
@@ -185,9 +205,18 @@ class Publisher(worker.Worker):
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: placement could not be read, or went away
         """
-        return self._writer.publish(
-            node, wanted, may_delete=may_delete, owned=self._owned()
-        )
+        before = self._writer.doubled
+        try:
+            return self._writer.publish(
+                node,
+                wanted,
+                may_delete=may_delete,
+                owned=self._owned(),
+                named=self._named(),
+            )
+        finally:
+            if self._writer.doubled != before:
+                self._on_doubled()
 
     def wake(self) -> None:
         self._is_due = True

@@ -64,6 +64,21 @@ class Goal:
         )
 
 
+def close(
+    wanted: provider_obj.Provider, classes: Collection[str]
+) -> provider_obj.Provider:
+    """Return a wanted provider of whose classes some are offered to none."""
+    return dataclasses.replace(
+        wanted,
+        inventories={
+            name: dataclasses.replace(one, reserved=one.total)
+            if name in classes
+            else one
+            for name, one in wanted.inventories.items()
+        },
+    )
+
+
 def list_vanished(
     wanted: provider_obj.Provider | None, seen: provider_obj.Provider
 ) -> list[str]:

@@ -24,8 +24,10 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import fields
 from nova_ext_resources.placement import memory as memory_mod
 from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import root as root_mod
 from nova_ext_resources.placement import seen as seen_mod
 from nova_ext_resources.placement import sync
+from nova_ext_resources.placement import target as target_mod
 
 LOG = logging.getLogger(__name__)
 
@@ -105,6 +107,9 @@ class TreeWriter:
     four providers, see :attr:`believed`.
 
     :param memory: remembers over restarts; None reads all at each start
+    :param closes_doubles: whether what the compute node itself offers is
+        closed below it
+    :ivar doubled: the resource classes that are closed for this reason
     :param sleep: waits between attempts; may be cut short
     :param on_deleted: called after a publication, also after one that broke
         off, that has deleted a provider, or perhaps has
@@ -115,6 +120,7 @@ class TreeWriter:
         client: placement_client.Client,
         *,
         memory: memory_mod.Memory | None = None,
+        closes_doubles: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
@@ -125,6 +131,12 @@ class TreeWriter:
         self._bulk = bulk.BulkWriter(client)
         self._call = retry.make_strategy(sleep)
         self._tree = seen_mod.SeenTree(client, self._call, memory)
+        self._root = (
+            root_mod.RootClasses(client, self._call)
+            if closes_doubles
+            else None
+        )
+        self.doubled: frozenset[str] = frozenset()
 
     def publish(
         self,
@@ -133,16 +145,20 @@ class TreeWriter:
         *,
         may_delete: bool = True,
         owned: Collection[str] | None = None,
+        named: frozenset[str] = frozenset(),
     ) -> Published:
         """Make the tree of ``node`` the wanted one, as far as it is ours.
 
         :param may_delete: see :func:`.sync.plan`
         :param owned: likewise
+        :param named: classes that the compute node itself will have
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: nothing could be read, or placement went
             away in between
         """
-        plan = self.plan(node, wanted, may_delete=may_delete, owned=owned)
+        plan = self.plan(
+            node, wanted, may_delete=may_delete, owned=owned, named=named
+        )
         try:
             published = self._apply(plan)
             self._tree.remember(node)
@@ -166,6 +182,7 @@ class TreeWriter:
         *,
         may_delete: bool = True,
         owned: Collection[str] | None = None,
+        named: frozenset[str] = frozenset(),
     ) -> sync.Plan:
         """Return what :meth:`publish` would write; writes nothing.
 
@@ -174,6 +191,7 @@ class TreeWriter:
         """
         wanted = tuple(wanted)
         listed = self._tree.read(node, {p.rp_uuid for p in wanted})
+        wanted = self._close_doubles(node, listed, wanted, named)
         is_checked = False
         while not is_checked:
             seen = self._tree.fill(listed)
@@ -188,6 +206,24 @@ class TreeWriter:
             )
             is_checked = not self._tree.check(listed, plan.rp_uuids)
         return plan
+
+    def _close_doubles(
+        self,
+        node: provider_obj.Node,
+        listed: Sequence[provider_obj.Provider],
+        wanted: Sequence[provider_obj.Provider],
+        named: frozenset[str],
+    ) -> tuple[provider_obj.Provider, ...]:
+        """Close what the compute node itself offers, or will offer.
+
+        :raises PlacementError: placement could not be read
+        """
+        if self._root is None:
+            return (*wanted,)
+        classes = {name for one in wanted for name in one.inventories}
+        seen = self._root.read(node, listed, classes)
+        self.doubled = seen | (named & classes)
+        return tuple(target_mod.close(one, self.doubled) for one in wanted)
 
     def _list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         try:

@@ -20,6 +20,7 @@
 * ``mixin``: the driver's methods for all that is not a move
 * ``moves``: those for resizes and cold migrations
 * ``node``: the compute node of a driver that has not started yet
+* ``old_inventory``: moves what the compute node itself has to its children
 * ``operations``: from the call of a method to what Nova does with a server
 * ``power``: whether Nova may switch CPUs off
 * ``provider_config``: Nova's files of inventory that collide with plugins

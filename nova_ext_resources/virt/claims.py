@@ -70,7 +70,11 @@ class Claims:
         :raises NovaException: nothing is held
         """
         if not migration_uuid and (
-            operation.keeps_claim and self._is_claim_valid(instance)
+            operation.keeps_claim
+            and (
+                self._is_claim_valid(instance)
+                or self._is_old(instance, allocations)
+            )
         ):
             return
         with errors.translated(instance, self._host.host):
@@ -117,6 +121,13 @@ class Claims:
             and self.holds(instance)
             and entry.cpus == request.find_cpus(instance)
         )
+
+    def _is_old(
+        self, instance: Any, allocations: Mapping[str, Any] | None
+    ) -> bool:
+        """Return whether a server has its resources on the compute node."""
+        held = request.make_request(instance, allocations, None).allocations
+        return not self.holds(instance) and self._service.is_old(held)
 
     def apply(
         self, context: Any, instance: Any, *, must_hold: bool = False

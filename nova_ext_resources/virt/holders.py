@@ -7,7 +7,6 @@ from typing import Any
 
 from nova.compute import vm_states
 from nova import context as nova_context
-from nova import exception as nova_exc
 from nova import objects
 
 from nova_ext_resources.virt import migrations
@@ -51,7 +50,7 @@ def find_migrations(
 
 
 def _explain(host: str, uuid: str, holding: Container[str]) -> str:
-    migration = _find_migration(uuid)
+    migration = migrations.find_any(uuid)
     if migration is not None:
         return _explain_migration(host, migration, holding)
     instance = servers.find(uuid)
@@ -110,12 +109,3 @@ def _locate(instance: Any) -> str:
     if instance.host:
         return f'that Nova has on host {instance.host}'
     return 'that Nova has on no host'
-
-
-def _find_migration(uuid: str) -> Any | None:
-    # Nova deletes the migrations of a server with the server.
-    context = nova_context.get_admin_context(read_deleted='yes')
-    try:
-        return objects.Migration.get_by_uuid(context, uuid)
-    except nova_exc.MigrationNotFound:
-        return None

@@ -32,7 +32,12 @@ NAMES = (
     'nova.compute.power_state:RUNNING',
     'nova.compute.provider_config:get_provider_configs',
     'nova.compute.provider_tree:ProviderTree.add_traits',
+    'nova.compute.provider_tree:ProviderTree.data',
+    'nova.compute.provider_tree:ProviderTree.exists',
+    'nova.compute.provider_tree:ProviderTree.new_child',
     'nova.compute.provider_tree:ProviderTree.remove_traits',
+    'nova.compute.provider_tree:ProviderTree.update_aggregates',
+    'nova.compute.provider_tree:ProviderTree.update_inventory',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'
     '(context, instance, nodename, flavor)',
@@ -44,11 +49,14 @@ NAMES = (
     '(context, instance, nodename, migration, limits, allocs)',
     'nova.compute.resource_tracker:ResourceTracker.rebuild_claim'
     '(context, instance, nodename, allocations, limits)',
+    'nova.compute.resource_tracker:ResourceTracker.provider_configs',
     'nova.compute.resource_tracker:ResourceTracker.reportclient',
     'nova.compute.resource_tracker:ResourceTracker.resize_claim'
     '(context, instance, flavor, nodename, migration, allocations, '
     'image_meta, limits)',
     'nova.compute.resource_tracker:ResourceTracker.stats',
+    'nova.compute.resource_tracker:'
+    'ResourceTracker.update_available_resource(context, nodename)',
     'nova.compute.task_states:BLOCK_DEVICE_MAPPING',
     'nova.compute.task_states:DELETING',
     'nova.compute.task_states:MIGRATING',
@@ -90,6 +98,9 @@ NAMES = (
     'nova.exception:NoValidHost',
     'nova.exception:NovaException',
     'nova.exception:PciDeviceUnsupportedHypervisor',
+    'nova.exception:PlacementReshapeConflict',
+    'nova.exception:ReshapeFailed',
+    'nova.exception:ReshapeNeeded',
     'nova.exception:ValidationError',
     'nova.objects:CellMapping.identity',
     'nova.objects:CellMapping.is_cell0',

@@ -115,6 +115,16 @@ def list_open(host: str, server_uuid: str) -> list[Any]:
     ]
 
 
+def find_any(uuid: str) -> Any | None:
+    """Return a migration, also a deleted one; None: there is none."""
+    # Nova deletes the migrations of a server with the server.
+    context = nova_context.get_admin_context(read_deleted='yes')
+    try:
+        return objects.Migration.get_by_uuid(context, uuid)
+    except nova_exc.MigrationNotFound:
+        return None
+
+
 def find(host: str, entry: assignment.Entry) -> Any | None:
     """Return the move for which an entry was made; None: there is none."""
     # Nova deletes the migrations of a server with the server.

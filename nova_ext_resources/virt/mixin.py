@@ -34,6 +34,7 @@ from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import holders
 from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import node
+from nova_ext_resources.virt import old_inventory
 from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import providers
 from nova_ext_resources.virt import request
@@ -50,6 +51,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     _ext: service.HostService
     _ext_claims: claims.Claims
+    _ext_old: old_inventory.OldInventory
     _telling = threading.Lock()
 
     @classmethod
@@ -81,11 +83,13 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 # By name: tests of failures replace it in a running driver.
                 on_changed=lambda: self._update_stats(),
             )
+            self._ext_old = self._make_old()
             self._ext.metrics.prepare()
             super().init_host(host)
             if (compute := self._find_compute()) is not None:
                 node.check(compute, host)
             self._ext.describe(servers.describe(host))
+            self._ext_old.prepare()
             self._ext.start()
             stack.pop_all()
 
@@ -111,6 +115,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             compute=self._make_nova_compute(host),
+        )
+
+    def _make_old(self) -> old_inventory.OldInventory:
+        return old_inventory.OldInventory(
+            self._ext,
+            tracker=self._find_tracker(),
+            location=CONF.compute.provider_config_location,
+            make_request=self._ext_claims.make_request,
         )
 
     def _make_nova_compute(self, host: str) -> nova_compute.NovaCompute:
@@ -231,9 +243,15 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return data
 
     def update_provider_tree(
-        self, provider_tree: Any, nodename: str, *args: Any, **kwargs: Any
+        self,
+        provider_tree: Any,
+        nodename: str,
+        allocations: dict[str, Any] | None = None,
     ) -> None:
-        super().update_provider_tree(provider_tree, nodename, *args, **kwargs)
+        with self._ext_old.updating(provider_tree, nodename, allocations):
+            super().update_provider_tree(
+                provider_tree, nodename, allocations=allocations
+            )
         # Of its own provider, Nova is the only writer.
         traits = self._ext.host.node_traits
         provider_tree.add_traits(nodename, *traits.added)

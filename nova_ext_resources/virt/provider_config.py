@@ -22,6 +22,9 @@ from nova_ext_resources import exception
 
 _OPTION = '[compute] provider_config_location'
 
+#: What stands for each compute node that reads a file.
+_COMPUTE_NODE = '$COMPUTE_NODE'
+
 #: Characters; after them, Nova shows its whole schema.
 _MAX_REASON = 500
 
@@ -44,11 +47,10 @@ class Collision:
         return (
             f'{self.path}, line {lines}: {self.resource_class} of provider '
             f'{self.provider} is what a plugin of this host reports, too. If '
-            'that provider is of this host, placement counts it twice, or '
-            'Nova gives the compute node no inventory at all. Remove it from '
-            'the file, restart nova-compute, and delete what is left in '
-            'placement ("openstack resource provider inventory delete", of '
-            'osc-placement)'
+            'that provider is of this host, the host refuses servers that '
+            'request it, or Nova gives the compute node no inventory at all. '
+            'Remove it from the file, and restart nova-compute: it moves what '
+            'servers hold of it on the compute node'
         )
 
 
@@ -81,6 +83,26 @@ def list_collisions(
         for name in _list_classes(one)
         if name in classes
     )
+
+
+def list_added(
+    configs: Mapping[str, Mapping[str, Any]], node_uuid: str, name: str
+) -> dict[str, str]:
+    """Return what Nova adds to a compute node, as it does it.
+
+    An entry that names the node itself is taken in place of the one for all
+    nodes (ResourceTracker ``_merge_provider_configs``).
+
+    :param configs: as ``get_provider_configs`` returns them
+    :returns: resource class -> name of the file
+    """
+    own = [configs[one] for one in (node_uuid, name) if one in configs]
+    common = [configs[_COMPUTE_NODE]] if _COMPUTE_NODE in configs else []
+    return {
+        resource_class: str(one['__source_file'])
+        for one in own or common
+        for resource_class in _list_classes(one)
+    }
 
 
 def _describe(folder: str, err: Exception) -> str:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the compute node itself offers of what this host has below it.
+
+Software before this package, such as Nova's provider configuration files,
+could only put it there. Until nova-compute has moved it, at a start, it is
+offered there alone: below, all of it is reserved.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from nova_ext_resources.claims import relocation
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import view as view_obj
+
+#: Why it was not moved, where nothing else is known.
+_ONLY_AT_START = (
+    'nova-compute moves it at its start, and was started before it was there, '
+    'or before placement and all plugins answered. Restart nova-compute'
+)
+
+_INCOMPLETE = (
+    'not all inventory providers have read this host. See the alarms '
+    'discovery_failed and resources_left_out, and restart nova-compute then'
+)
+
+
+class OldInventory:
+    """What is known of it, and why it is still there.
+
+    Values are replaced and never changed: several threads read them.
+
+    :ivar named: resource class -> path of the provider configuration file
+        that has Nova put it on the compute node
+    :ivar reason: why the last start did not move the rest; '' if not known
+    """
+
+    def __init__(self, host: host_mod.HostResources) -> None:
+        self._host = host
+        self.named: Mapping[str, str] = {}
+        self.reason = ''
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is known that could be moved, and where to."""
+        return self._host.found.is_complete
+
+    def list_classes(self) -> frozenset[str]:
+        """Return the classes that are below the compute node, or may be."""
+        found = self._host.found
+        classes = {n for one in found.providers for n in one.inventories}
+        if not found.is_complete:
+            classes |= self._host.view.resource_classes
+        return frozenset(
+            one for one in classes if one.startswith(provider.CUSTOM)
+        )
+
+    def list_providers(self) -> Sequence[provider.Provider]:
+        """Return what is to be below the compute node.
+
+        :raises LedgerError: see :meth:`.HostResources.providers`
+        """
+        return self._host.providers()
+
+    def plan(
+        self,
+        movers: Sequence[relocation.Mover],
+        holding: Collection[str],
+    ) -> relocation.Plan:
+        """Choose where each consumer gets what it has on the compute node.
+
+        :param holding: consumers to which placement has allocated anything
+            below the compute node
+        """
+        plan = self._host.plan_relocation(movers, holding)
+        if plan.refusal is not None:
+            self.reason = _explain(plan.refusal)
+        return plan
+
+    def find_former(self, consumer_uuid: str) -> frozenset[str]:
+        """Return the providers of which the ledger has units of a consumer."""
+        entry = self._host.find_entry(consumer_uuid)
+        held = entry.assignments if entry else ()
+        return frozenset(one.rp_uuid for one in held)
+
+    def covers(
+        self, allocations: view_obj.Amounts, doubled: Collection[str]
+    ) -> bool:
+        """Return whether a consumer has its resources on the compute node.
+
+        :param allocations: all that placement has allocated to it
+        :param doubled: classes that are still there
+        """
+        own = allocations.get(self._host.node.uuid, {})
+        return not own.keys().isdisjoint(doubled) and not (
+            self._host.view.list_places(allocations)
+        )
+
+    def list_problems(
+        self, doubled: Collection[str]
+    ) -> Iterator[alarm.Problem]:
+        """Yield an alarm for each class that is still there."""
+        for name in sorted(doubled):
+            yield alarm.Problem(
+                alarm=alarm.OLD_INVENTORY,
+                subject=name,
+                text=f'{name} is still on the provider of compute node '
+                f'{self._host.node.hypervisor_hostname} itself, where servers '
+                'hold it and nothing is applied; below it, all of it is '
+                f'reserved. {self._explain(name)}',
+            )
+
+    def _explain(self, name: str) -> str:
+        path = self.named.get(name)
+        if path:
+            return (
+                f'Nova puts it there because of {path}: remove {name} from '
+                'that file, and restart nova-compute'
+            )
+        reason = self.reason or (
+            _ONLY_AT_START if self.is_complete else _INCOMPLETE
+        )
+        return f'It was not moved: {reason}'
+
+
+def _explain(refusal: relocation.Refusal) -> str:
+    mover = refusal.mover
+    amounts = ' and '.join(
+        f'{n} {a}' for n, a in sorted(mover.amounts.items())
+    )
+    uuid = mover.consumer_uuid
+    server = mover.request.server_uuid
+    who = (
+        f'server {uuid}'
+        if server == uuid
+        else (f'migration {uuid} of server {server}')
+    )
+    reasons = '; '.join(map(str, refusal.shortfalls)) or 'no provider has it'
+    return (
+        f'{who} holds {amounts}, which fits nowhere beside the others '
+        f'({reasons}). Nothing of this host was moved. Move a server with '
+        f'such resources to another host, for example {server}, and restart '
+        'nova-compute'
+    )

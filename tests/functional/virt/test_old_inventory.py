@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the compute node itself offers is moved below it, as it is used."""
+
+import functools
+from typing import Any
+
+import requests
+
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from tests.functional.virt import old_inventory
+
+WAYS = old_inventory.WAYS
+
+
+class MoveTest(old_inventory.OldInventoryTestCase):
+    """Two hosts, of which one is moved."""
+
+    def test_a_host_with_servers(self) -> None:
+        flavor = self.make_ways_flavor(4)
+        servers = [self.boot(flavor, host='host1') for _ in range(3)]
+        moved = servers[2]
+        self.admin_api.post_server_action(
+            moved['id'],
+            {'resize': {'flavorRef': self.make_ways_flavor(5)}},
+        )
+        self._wait_for_state_change(moved, 'VERIFY_RESIZE')
+        [move] = self._list_moves(moved)
+        self.assertEqual({'host1': (8, 12)}, self.read_offers())
+        self.stop('host1')
+        self.path.unlink()
+        watcher = self.useFixture(
+            old_inventory.Watcher(self.client, self.get_root('host1'))
+        )
+
+        self.start_ours('host1')
+
+        for server in servers[:2]:
+            self.wait_until(functools.partial(self._is_applied, server['id']))
+        watcher.stop()
+        self.assertEqual('', watcher.error)
+        # Nothing is free twice, nothing is lost.
+        self.assertEqual(
+            {(8, 12)},
+            {
+                tuple(map(sum, zip(*one.values(), strict=True)))
+                for one in watcher.seen
+            },
+            watcher.seen,
+        )
+        self.assertIn('host1', watcher.seen[0])
+        self.assertNotIn('host1', watcher.seen[-1])
+        for consumer in (servers[0]['id'], servers[1]['id'], move):
+            [(name, amount)] = self.list_held(consumer).items()
+            self.assertIn('host1_L3_', name)
+            self.assertEqual(4, amount)
+        for server in servers[:2]:
+            self._assert_units(server)
+        self.assertEqual({}, self.list_alarms())
+
+    def _is_applied(self, uuid: str) -> bool:
+        entry = self.get_ext().host.find_entry(uuid)
+        return entry is not None and entry.state is assignment.State.APPLIED
+
+    def _list_moves(self, server: Any) -> list[str]:
+        path = f'/os-migrations?instance_uuid={server["id"]}'
+        found = self.admin_api.api_get(path).body['migrations']
+        return [one['uuid'] for one in found]
+
+    def _assert_units(self, server: Any) -> None:
+        """Compare ledger and placement."""
+        entry = self.get_ext().host.find_entry(server['id'])
+        held = {
+            f'host1_{one.rp_key}': one.amount
+            for one in entry.assignments
+            if one.resource_class == WAYS
+        }
+        self.assertEqual(self.list_held(server['id']), held)
+
+
+class StayTest(old_inventory.OneHostTestCase):
+    """What cannot be moved is offered where it is, and nowhere else."""
+
+    def test_what_does_not_fit(self) -> None:
+        servers = self.start_with_servers(7, 7, 5)
+        self.path.unlink()
+
+        service = self.start_ours('host1')
+
+        self.assert_stays(1, 19, 'fits nowhere')
+        text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        self.assertIn(f'server {servers[2]["id"]} holds {WAYS} 5', text)
+        # None is started without its resources.
+        self.boot(self.make_ways_flavor(1), 'ERROR')
+        # What is there goes on as before.
+        self.act(servers[0], 'reboot', type='HARD')
+        self._wait_for_state_change(servers[0], 'ACTIVE')
+        self._delete_server(servers[2])
+        self.assert_stays(6, 14, 'fits nowhere')
+
+        self.restart('host1')
+
+        self.assert_moved(6, 14)
+        host = self.get_ext().host
+        self.wait_until(lambda: len(host.entries) == 2)
+        self.assertIsNot(service, self.services['host1'])
+
+    def test_what_the_file_still_names(self) -> None:
+        self.start_with_servers(4)
+
+        self.start_ours('host1')
+
+        self.assert_stays(16, 4, f'{self.path}: remove {WAYS}')
+        self.path.unlink()
+        self.restart('host1')
+        self.assert_moved(16, 4)
+
+    def test_a_file_that_comes_later(self) -> None:
+        """Nova adds the class again when it is below already."""
+        self.start_with_servers(4)
+        text = self.path.read_text()
+        self.path.unlink()
+        self.start_ours('host1')
+        self.assert_moved(16, 4)
+        self.path.write_text(text)
+        watcher = self.useFixture(
+            old_inventory.Watcher(self.client, self.get_root('host1'))
+        )
+        self.wait_until(lambda: watcher.seen)
+
+        self.restart('host1')
+
+        self.wait_until(lambda: 'host1' in self.read_offers())
+        watcher.stop()
+        free = {sum(f for f, _held in one.values()) for one in watcher.seen}
+        # Closed first, below; then offered by the compute node.
+        self.assertEqual({16, 0, 20}, free)
+        self.assertIn(
+            str(self.path), self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        )
+
+    def test_a_user_that_may_not(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        response = requests.Response()
+        response.status_code = 403
+        refusing = old_inventory.Refusing(lambda: response)
+        with refusing:
+            self.start_ours('host1')
+
+        self.assertEqual(1, refusing.count)
+        self.assert_stays(16, 4, 'the role "service"')
+        self.restart('host1')
+        self.assert_moved(16, 4)
+
+    def test_others_that_write_once(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        writes = iter([self.write_by_others])
+        with old_inventory.Refusing(
+            lambda: next(writes, lambda: None)()
+        ) as refusing:
+            self.start_ours('host1')
+
+        self.assertEqual(2, refusing.count)
+        self.assert_moved(16, 4)
+
+    def test_others_that_write_all_the_time(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        with old_inventory.Refusing(self.write_by_others) as refusing:
+            self.start_ours('host1')
+
+        self.assertEqual(4, refusing.count)
+        self.assert_stays(16, 4, 'placement refused')
+        self.restart('host1')
+        self.assert_moved(16, 4)
+
+    def test_a_plugin_that_fails(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        failing = self.folder / 'failing'
+        failing.touch()
+        self.host_options = f'[ext_resources_fake]\nfailure_file = {failing}\n'
+        self.start_ours('host1')
+        self.assertEqual({'host1': (16, 4)}, self.read_offers())
+        failing.unlink()
+        self.publish(self.services['host1'])
+        # The periodic update moves nothing.
+        self.assert_stays(16, 4, 'Restart nova-compute')
+
+        self.restart('host1')
+
+        self.assert_moved(16, 4)
+
+    def test_nothing_that_is_old(self) -> None:
+        self.stop('host1')
+        self.path.unlink()
+        self.start_ours('host1')
+        self.assert_moved(20, 0)
+
+        with old_inventory.Refusing(lambda: None) as refusing:
+            service = self.restart('host1')
+            self.publish(service)
+
+        self.assertEqual(0, refusing.count)
+        self.assert_moved(20, 0)

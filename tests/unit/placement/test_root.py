@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of when a compute node is read again."""
+
+from collections.abc import Mapping
+
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import client
+from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import root
+from tests import base
+from tests.unit import builders
+from tests.unit.placement import worlds
+
+NODE = provider.Node(uuid=worlds.ROOT, hypervisor_hostname='host1')
+
+WAYS = builders.WAYS
+
+
+class Placement(client.Client):
+    """Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.classes: set[str] = set()
+        self.count = 0
+
+    def list_inventories(
+        self, rp_uuid: str
+    ) -> Mapping[str, inventory_obj.Inventory]:
+        self.count += 1
+        return {name: builders.make_inventory() for name in self.classes}
+
+
+class RootClassesTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.placement = Placement()
+        self.root = root.RootClasses(
+            self.placement, retry.make_strategy(lambda _seconds: None)
+        )
+        self.generation = 0
+
+    def read(self, *wanted: str) -> frozenset[str]:
+        listed = provider.Provider(
+            rp_uuid=worlds.ROOT, name='host1', generation=self.generation
+        )
+        return self.root.read(NODE, [listed], wanted or [WAYS])
+
+    def test_it_is_read_once(self) -> None:
+        self.placement.classes = {'VCPU', 'CUSTOM_OTHER'}
+
+        for _ in range(root.PAUSE - 1):
+            # By servers that come and go.
+            self.generation += 1
+            self.assertEqual(frozenset(), self.read())
+
+        self.assertEqual(1, self.placement.count)
+
+    def test_what_is_wanted_later_is_known(self) -> None:
+        self.placement.classes = {WAYS}
+        self.read('CUSTOM_OTHER')
+
+        self.assertEqual({WAYS}, self.read())
+
+        self.assertEqual(1, self.placement.count)
+
+    def test_it_is_not_read_where_nothing_is_wanted(self) -> None:
+        self.root.read(NODE, [worlds.make_root()], [])
+
+        self.assertEqual(0, self.placement.count)
+
+    def test_it_is_read_while_it_has_something(self) -> None:
+        self.placement.classes = {WAYS}
+        self.assertEqual({WAYS}, self.read())
+        self.assertEqual({WAYS}, self.read())
+        self.assertEqual(1, self.placement.count)
+        self.generation += 1
+        self.assertEqual({WAYS}, self.read())
+        self.placement.classes = set()
+        self.generation += 1
+
+        self.assertEqual(frozenset(), self.read())
+
+        self.assertEqual(3, self.placement.count)
+
+    def test_it_is_read_again_at_last(self) -> None:
+        """An agent does not start when nova-compute does."""
+        self.read()
+        self.placement.classes = {WAYS}
+        self.generation += 1
+        readings = [self.read() for _ in range(root.PAUSE)]
+
+        self.assertEqual({WAYS}, readings[-1])
+        self.assertEqual(2, self.placement.count)
+
+    def test_classes_of_nova_are_its_own(self) -> None:
+        self.placement.classes = {'VCPU'}
+
+        self.assertEqual(frozenset(), self.read('VCPU'))
