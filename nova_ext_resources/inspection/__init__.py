@@ -10,6 +10,7 @@
 * ``markup``: text within XML and HTML
 * ``names``: what consumers of placement are, for people
 * ``placing``: places servers of one request in what a host has left
+* ``relocated``: which hosts still have a class on the compute node itself
 * ``rows``: who has how much of each resource of a host, and which units
 * ``services``: which hosts have a compute service that Nova can use
 * ``simulation``: how many more servers fit, of one flavor or of several

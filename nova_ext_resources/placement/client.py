@@ -221,17 +221,24 @@ class Client:
         inventories: Mapping[
             str, tuple[int, Mapping[str, inventory_obj.Inventory]]
         ],
+        allocations: Sequence[responses.Allocations] = (),
     ) -> None:
         """Replace all inventories of several providers, in one transaction.
+
+        And all that some consumers hold.
 
         The answer does not say which generations they have then.
 
         :param inventories: rp_uuid -> generation, and inventories by class
+        :param allocations: with the generations of the consumers
         :raises PlacementRefused: the user lacks the role ``service``, or a
             provider is not there
         :raises ConcurrentUpdate: one ``generation`` has passed
         :raises InventoryInUse: allocations hold one that is left out
+        :raises AllocationRejected: more than a capacity, or against the
+            unit rules of an inventory
         """
+        is_typed = _are_typed(allocations)
         self._endpoint.request(
             'POST',
             '/reshaper',
@@ -246,8 +253,15 @@ class Client:
                     }
                     for rp_uuid, (generation, own) in inventories.items()
                 },
-                'allocations': {},
+                'allocations': {
+                    one.consumer_uuid: _make_body(one, is_typed=is_typed)
+                    for one in allocations
+                },
             },
+            version=_find_version(is_typed=is_typed),
+            rejected=exception.AllocationRejected
+            if allocations
+            else exception.ConcurrentUpdate,
         )
 
     def _replace(
@@ -462,8 +476,7 @@ class Client:
         path: str,
         allocations: Sequence[responses.Allocations],
     ) -> None:
-        types = {one.consumer_type for one in allocations}
-        is_typed = responses.UNKNOWN_CONSUMER_TYPE not in types
+        is_typed = _are_typed(allocations)
         bodies = {
             one.consumer_uuid: _make_body(one, is_typed=is_typed)
             for one in allocations
@@ -474,11 +487,18 @@ class Client:
             path,
             f'set allocations of consumer {uuids}',
             json=bodies if method == 'POST' else bodies[uuids],
-            version=endpoint.MICROVERSION
-            if is_typed
-            else _WITHOUT_CONSUMER_TYPE,
+            version=_find_version(is_typed=is_typed),
             rejected=exception.AllocationRejected,
         )
+
+
+def _are_typed(allocations: Sequence[responses.Allocations]) -> bool:
+    types = {one.consumer_type for one in allocations}
+    return responses.UNKNOWN_CONSUMER_TYPE not in types
+
+
+def _find_version(*, is_typed: bool) -> str:
+    return endpoint.MICROVERSION if is_typed else _WITHOUT_CONSUMER_TYPE
 
 
 def _make_body(

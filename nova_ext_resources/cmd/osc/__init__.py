@@ -16,6 +16,8 @@
 * ``explain``: ``extended resource explain``
 * ``host``: ``extended resource host list, show``
 * ``limit``: ``extended reservation limit set, list, delete``
+* ``migrate``: ``extended resource migrate``
+* ``migrate_back``: moves classes of a host back to its compute node
 * ``nova``: what Nova says of servers
 * ``picture``: a host in the letters of a terminal
 * ``plugin``: what the client loads at each start, whatever it is asked

@@ -10,6 +10,8 @@ from keystoneauth1 import noauth
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
+from nova_ext_resources.cmd.osc import nova as nova_mod
+
 _COMMAND = 'nova_ext_resources.cmd.osc.cloud.CloudCommand.make_adapter'
 
 
@@ -39,6 +41,9 @@ class Commands:
         return adapter.Adapter(
             session.Session(auth=auth, timeout=30), service_type='placement'
         )
+
+    def make_nova(self) -> nova_mod.Nova:
+        return nova_mod.Nova(self._make_nova())
 
     def _make_nova(self) -> adapter.Adapter:
         return adapter.Adapter(

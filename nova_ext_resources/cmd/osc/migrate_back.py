@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Moves classes of a host back to its compute node.
+
+By one ``POST /reshaper``: placement carries out all of it or nothing. It can
+be done at any time, and nova-compute moves the classes again when it starts
+with this package.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+
+from osc_lib import exceptions
+
+from nova_ext_resources.cmd.osc import nova as nova_mod
+from nova_ext_resources import exception
+from nova_ext_resources.host import provider_config
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
+from nova_ext_resources.placement import retry
+
+#: How often a reading is overtaken by other software before it is given up.
+_ATTEMPTS = 4
+
+_Inventories = dict[str, inventory_obj.Inventory]
+
+
+def revert(
+    placement: placement_client.Client,
+    nova: nova_mod.Nova,
+    host: str,
+    classes: Collection[str],
+) -> None:
+    """Move them.
+
+    :param host: name of the hypervisor
+    :raises CommandError: it must not be done, or there is nothing to do
+    :raises PlacementError: nothing was changed
+    """
+    _check_down(nova, host)
+    for attempt in range(_ATTEMPTS):
+        change = _read(placement, host, frozenset(classes))
+        try:
+            placement.reshape(change.inventories, change.allocations)
+        except exception.ConcurrentUpdate:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _check_down(nova: nova_mod.Nova, host: str) -> None:
+    """Refuse while nova-compute may write the same, or undo it.
+
+    :raises CommandError: it is not down
+    """
+    services = {one.name: one.host for one in nova.list_nodes()}
+    if host not in services:
+        raise exceptions.CommandError(
+            f'Nova has no hypervisor {host}: see "openstack hypervisor list".'
+        )
+    state = nova.list_compute_services().get(services[host])
+    if state != 'down':
+        raise exceptions.CommandError(
+            f'nova-compute of host {services[host]} is {state or "unknown"} '
+            'in Nova, and would move everything again. Stop it (and '
+            'nova-ext-resources-agent, if it runs there), disable the plugins '
+            'of these classes in its configuration, name the classes in a '
+            'provider configuration file, and revert when "openstack compute '
+            'service list" shows it as down. Start it then.'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What is sent to placement.
+
+    :ivar inventories: see :meth:`.Client.reshape`
+    :ivar allocations: all that each consumer holds then
+    """
+
+    inventories: Mapping[str, tuple[int, _Inventories]]
+    allocations: Sequence[responses.Allocations]
+
+
+def _read(
+    placement: placement_client.Client, host: str, classes: frozenset[str]
+) -> _Change:
+    """Read a tree, and return it changed.
+
+    :raises CommandError: there is nothing to do
+    """
+    tree = _read_tree(placement, host)
+    root, below = (
+        tree[0],
+        [one for one in tree[1:] if not classes.isdisjoint(one.inventories)],
+    )
+    missing = classes - {name for one in below for name in one.inventories}
+    if missing:
+        raise exceptions.CommandError(
+            f'No provider below compute node {host} has '
+            f'{", ".join(sorted(missing))}: nothing was changed.'
+        )
+    consumers = {
+        consumer
+        for one in below
+        for name, held in retry.call(
+            placement.list_holders, one.rp_uuid
+        ).items()
+        if name in classes
+        for consumer in held
+    }
+    allocations = [
+        _move(
+            retry.call(placement.get_allocations, one),
+            root.rp_uuid,
+            {one.rp_uuid for one in below},
+            classes,
+        )
+        for one in sorted(consumers)
+    ]
+    inventories = {
+        one.rp_uuid: (one.generation or 0, _without(one, classes))
+        for one in below
+    }
+    inventories[root.rp_uuid] = (
+        root.generation or 0,
+        {
+            **_unite(below, classes, _find_largest(allocations, root.rp_uuid)),
+            # Nova's own file names it already.
+            **root.inventories,
+        },
+    )
+    return _Change(inventories=inventories, allocations=allocations)
+
+
+def _read_tree(
+    placement: placement_client.Client, host: str
+) -> list[provider_obj.Provider]:
+    """Return the providers of a host, its compute node first.
+
+    :raises CommandError: there is no such compute node
+    """
+    for root in retry.call(placement.list_providers, name=host):
+        listed = retry.call(placement.list_providers, in_tree=root.rp_uuid)
+        found = [retry.call(placement.read_provider, one) for one in listed]
+        return sorted(found, key=lambda one: one.parent_uuid is not None)
+    raise exceptions.CommandError(f'Placement has no compute node {host}.')
+
+
+def _without(
+    one: provider_obj.Provider, classes: frozenset[str]
+) -> _Inventories:
+    return {n: inv for n, inv in one.inventories.items() if n not in classes}
+
+
+def _move(
+    allocations: responses.Allocations,
+    root_uuid: str,
+    below: Collection[str],
+    classes: frozenset[str],
+) -> responses.Allocations:
+    """Return what a consumer holds, with these classes on the root."""
+    moved: dict[str, dict[str, int]] = {}
+    for rp_uuid, resources in allocations.resources.items():
+        for name, amount in resources.items():
+            is_moved = rp_uuid in below and name in classes
+            held = moved.setdefault(root_uuid if is_moved else rp_uuid, {})
+            held[name] = held.get(name, 0) + amount
+    return dataclasses.replace(allocations, resources=moved)
+
+
+def _find_largest(
+    allocations: Sequence[responses.Allocations], root_uuid: str
+) -> dict[str, int]:
+    """Return the most that one consumer holds of each class then."""
+    largest: dict[str, int] = {}
+    for one in allocations:
+        for name, amount in one.resources.get(root_uuid, {}).items():
+            largest[name] = max(largest.get(name, 0), amount)
+    return largest
+
+
+def _unite(
+    below: Sequence[provider_obj.Provider],
+    classes: frozenset[str],
+    largest: Mapping[str, int],
+) -> _Inventories:
+    found = {}
+    for name in classes:
+        own = [
+            one.inventories[name] for one in below if name in one.inventories
+        ]
+        united = provider_config.unite(name, own)
+        found[name] = dataclasses.replace(
+            united, max_unit=max(united.max_unit, largest.get(name, 0))
+        )
+    return found
