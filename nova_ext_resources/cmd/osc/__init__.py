@@ -13,6 +13,7 @@
 * ``cloud``: commands that read placement and Nova as the client's user
 * ``columns``: reservations as rows and fields
 * ``definition``: ``extended resource definition list, show``
+* ``definition_diff``: ``extended resource definition diff``
 * ``explain``: ``extended resource explain``
 * ``host``: ``extended resource host list, show``
 * ``limit``: ``extended reservation limit set, list, delete``

@@ -13,6 +13,9 @@ from oslo_config import cfg
 from nova_ext_resources.cmd import status
 from nova_ext_resources.testing import cpu
 from tests.functional.virt import backends
+from tests.functional.virt import commands
+from tests.unit.cmd.osc import shells
+from tests.unit.cmd.osc import test_pages
 
 PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/admin/status.rst'
 
@@ -251,3 +254,81 @@ def _group(lines: list[str]) -> dict[str, list[str]]:
         else:
             found[line] = []
     return found
+
+
+class CommandTest(commands.Commands, backends.Static):
+    """The command of the client, which needs no login on the host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.install()
+        self.definitions = self.folder / 'definitions.yaml'
+        self.next = self.folder / 'next.yaml'
+
+    def diff(self, text: str, host: str = 'host1') -> tuple[int, str, str]:
+        self.next.write_text(text)
+        return self.run_diff(self.next, host)
+
+    def run_diff(self, path: pathlib.Path, host: str) -> tuple[int, str, str]:
+        words = ['--file', str(path), '--host', host]
+        return shells.run(
+            ['extended', 'resource', 'definition', 'diff', *words]
+        )
+
+    def test_it_says_what_the_host_then_does(self) -> None:
+        service = self.services['host1']
+        self.publish(service)
+        self.assertEqual((0, '', ''), self.diff(self.definitions.read_text()))
+        before = self._get_all_providers()
+
+        status, output, _errors = self.diff(_TWO)
+
+        self.assertEqual(1, status)
+        self.assertIn('create provider host1_TOKENS', output)
+        self.assertIn('CUSTOM_SEAT: total 6 -> 8', output)
+        self.assertEqual(before, self._get_all_providers())
+
+        self.definitions.write_text(_TWO)
+        self.publish(service)
+        self.assertEqual((0, '', ''), self.diff(_TWO))
+        self.assertEqual(1, self.diff(_TWO, 'host2')[0])
+
+    def test_what_a_server_holds_is_named(self) -> None:
+        server = self.boot(self.make_own_flavor(2), host='host1')
+
+        status, output, _errors = self.diff(
+            _NO_SEATS.replace('TOKENS', 'STATIC')
+        )
+
+        self.assertEqual(1, status)
+        self.assertIn(f'is held by {server["id"]}: it is kept', output)
+
+    def test_what_is_not_known(self) -> None:
+        for text, host, words in (
+            (_TWO, 'nowhere', 'Placement has no host nowhere'),
+            ('resources: [', 'host1', 'line 1'),
+            (_TWO.replace('8', 'eight'), 'host1', "'eight' is not of type"),
+        ):
+            status, output, errors = self.diff(text, host)
+
+            self.assertEqual(2, status, output)
+            self.assertIn(words, errors + self.stdlog.logger.output)
+        status, _output, errors = self.run_diff(
+            self.folder / 'missing', 'host1'
+        )
+        self.assertEqual(2, status)
+        self.assertIn('No such file', errors)
+
+    def test_the_page(self) -> None:
+        self.definitions.write_text(_SHOWN)
+        self.publish(self.services['host1'])
+        page = dict(test_pages.read_page('admin/status.rst'))
+        [wanted] = [
+            output
+            for command, output in page.items()
+            if 'definition diff' in command
+        ]
+
+        _status, output, _errors = self.diff(_SHOWN_NEXT)
+
+        self.assertEqual(wanted, output.replace('host1', 'cpu1').rstrip())

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended resource definition diff``."""
+
+import argparse
+from typing import Any
+
+from osc_lib.command import command
+from osc_lib import exceptions
+from oslo_config import cfg
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.drivers.static import inventory
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import tree
+from nova_ext_resources.placement import wording
+from nova_ext_resources import plugins
+
+_SAME, _DIFFERENT, _TROUBLE = range(3)
+
+
+class DiffDefinitions(cloud.CloudCommand, command.Command):
+    """Show what definitions would change in placement, for one host.
+
+    Of the providers that they name; nothing is changed. Exit status: 0,
+    nothing would change; 1, something would; 2, that is not known, or not all
+    of it.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--file',
+            metavar='<path>',
+            required=True,
+            help='file of resource definitions, or a folder of such files, as '
+            'the host is to have it',
+        )
+        parser.add_argument(
+            '--host',
+            metavar='<host>',
+            required=True,
+            help='name of the hypervisor, as "openstack hypervisor list" '
+            'shows it',
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return int(super().run(parsed_args))
+        except (exception.ExtResourcesError, exceptions.CommandError) as err:
+            self.log.error('%s', err)
+            return _TROUBLE
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        host: str = parsed_args.host
+        static = _load(parsed_args.file, host)
+        found = static.discover()
+        with cloud.asking():
+            node = self._find_node(host)
+            plan = tree.TreeWriter(self.placement).plan(
+                node,
+                [one.make_wanted(node, one.inventories) for one in found],
+                # What other plugins of the host publish stays.
+                owned=(),
+            )
+        for line in wording.describe(plan):
+            self.app.stdout.write(f'{line}\n')
+        if static.left_out:
+            # Each has a line in the log, with its reason.
+            return _TROUBLE
+        return _DIFFERENT if plan.changes else _SAME
+
+    def _find_node(self, host: str) -> provider_obj.Node:
+        """Return the compute node of a hypervisor.
+
+        :raises CommandError: placement has none
+        :raises PlacementError: placement cannot be read
+        """
+        for one in retry.call(self.placement.list_providers, name=host):
+            if one.parent_uuid is None:
+                return provider_obj.Node(
+                    uuid=one.rp_uuid, hypervisor_hostname=host
+                )
+        raise exceptions.CommandError(
+            f'Placement has no host {host}; "openstack hypervisor list" has '
+            'the names.'
+        )
+
+
+def _load(path: str, host: str) -> inventory.StaticInventory:
+    """Return the plugin of a host with these definitions.
+
+    :raises InvalidConfiguration: there is no such file
+    """
+    conf = cfg.ConfigOpts()
+    options: Any = plugins.register_opts(
+        conf, 'static', inventory.StaticInventory.OPTIONS
+    )
+    conf.set_override('definitions_file', path, 'ext_resources_static')
+    return inventory.StaticInventory(options, host)
