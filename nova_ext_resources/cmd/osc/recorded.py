@@ -185,10 +185,17 @@ def list_group_notes(
 ) -> Iterator[str]:
     """Return sentences: which server group narrows the choice of hosts.
 
+    None of a group that Nova does not show to the caller.
+
     :raises ComputeUnavailable: Nova does not answer
     """
     for uuid in record.server.get('server_groups', ()):
-        group = command.nova.show_server_group(uuid)
+        try:
+            group = command.nova.show_server_group(uuid)
+        except exception.ComputeUnavailable as err:
+            if err.status != _FORBIDDEN:
+                raise
+            continue
         if group:
             yield (
                 f'The server is in server group {group["name"]} ({uuid}) with '

@@ -8,6 +8,8 @@ from typing import Any
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.trackers import device
+from nova_ext_resources.inspection import aggregates
+from nova_ext_resources.inspection.audit import cloud
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import services
 from nova_ext_resources.objects import host_tree
@@ -221,6 +223,33 @@ class AbsenceTest(base.TestCase):
         ):
             self.assertIs(Step.SERVICE, fit.step)
             self.assertIn(wanted, fit.shortfalls[0].reason)
+
+    def test_a_host_of_another_zone(self) -> None:
+        """By the host of its nova-compute; a host that is off comes first."""
+        tree = trees.make_tree()
+        nodes = {
+            tree.name: cloud.Node(name=tree.name, uuid=trees.ROOT, host='ctl')
+        }
+        rack = aggregates.Aggregate(
+            name='rack', zone='z', hosts=frozenset({'ctl'})
+        )
+        other = aggregates.Aggregate(
+            name='other', zone='y', hosts=frozenset({'host'})
+        )
+        up = services.Services(nodes=nodes)
+        for zone, found, step in (
+            ('z', up, Step.AMOUNTS),
+            ('y', up, Step.ZONE),
+            ('y', services.Services(nodes={}), Step.SERVICE),
+        ):
+            fit = examine(
+                ask_for(4),
+                tree,
+                services=found,
+                zone=aggregates.find_zone([rack, other], zone),
+            )
+
+            self.assertIs(step, fit.step)
 
 
 class OfferedTest(base.TestCase):
