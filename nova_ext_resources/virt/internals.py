@@ -47,9 +47,9 @@ NAMES = (
     '(context, instance, nodename, allocations, limits)',
     'nova.compute.resource_tracker:ResourceTracker.live_migration_claim'
     '(context, instance, nodename, migration, limits, allocs)',
+    'nova.compute.resource_tracker:ResourceTracker.provider_configs',
     'nova.compute.resource_tracker:ResourceTracker.rebuild_claim'
     '(context, instance, nodename, allocations, limits)',
-    'nova.compute.resource_tracker:ResourceTracker.provider_configs',
     'nova.compute.resource_tracker:ResourceTracker.reportclient',
     'nova.compute.resource_tracker:ResourceTracker.resize_claim'
     '(context, instance, flavor, nodename, migration, allocations, '
