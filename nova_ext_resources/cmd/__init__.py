@@ -13,6 +13,7 @@
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
 * ``log``: the log of a program that must not end by it
+* ``old_inventory``: what the compute node itself has of what plugins report
 * ``osc``: ``openstack extended ...``
 * ``provider_config``: ``nova-ext-resources-provider-config``: what plugins
   find on a host, as a file that Nova reads

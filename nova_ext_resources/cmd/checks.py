@@ -21,6 +21,8 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.cmd import compute_node
+from nova_ext_resources.cmd import old_inventory
 from nova_ext_resources.conf import driver as driver_conf
 from nova_ext_resources.conf import monitoring as monitoring_conf
 from nova_ext_resources.conf import names
@@ -118,6 +120,7 @@ class Checks:
         yield 'Provider configuration files', self._check_provider_config
         yield 'Ledger', self._check_ledger
         yield 'Placement', self._check_placement
+        yield 'Old inventory', self._check_old_inventory
         yield 'Metrics', self._check_metrics
         yield 'Monitoring and tuning', self._check_tuning
         yield 'CPUs of servers that are not pinned', self._check_cpus
@@ -289,6 +292,24 @@ class Checks:
 
     def _check_placement(self) -> str:
         placement_client.from_conf(self._conf).check_access()
+        return ''
+
+    def _check_old_inventory(self) -> str:
+        node_uuid = compute_node.read_uuid(self._conf)
+        if node_uuid is None:
+            return 'Not checked: nova-compute has not been started yet.'
+        try:
+            problems = old_inventory.list_problems(
+                placement_client.from_conf(self._conf),
+                node_uuid,
+                self._classes,
+                self._conf.compute.provider_config_location,
+            )
+        except exception.PlacementError as err:
+            # Which has failed the check of placement.
+            return f'Not checked: {err}'
+        for problem in problems:
+            LOG.warning('%s', problem)
         return ''
 
     def _check_metrics(self) -> str:

@@ -5,6 +5,7 @@
 * ``adapter``: makes an adapter of keystoneauth of the options
 * ``allocations``: changes what a server holds in placement
 * ``bare_metal``: publishes below Nova's compute nodes of ironic
+* ``bodies``: allocations as the JSON that placement takes
 * ``bulk``: writes the inventories of many providers by one request
 * ``changes``: the writes to one provider as values, and their order; pure
 * ``client``: one method per endpoint of the Placement API

@@ -19,11 +19,11 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import adapter as adapter_mod
+from nova_ext_resources.placement import bodies
 from nova_ext_resources.placement import endpoint
 from nova_ext_resources.placement import responses
 
-#: The newest that does not ask for a consumer type, see put_allocations.
-_WITHOUT_CONSUMER_TYPE = '1.37'
+_FORBIDDEN = 403
 
 
 class Client:
@@ -238,7 +238,6 @@ class Client:
         :raises AllocationRejected: more than a capacity, or against the
             unit rules of an inventory
         """
-        is_typed = _are_typed(allocations)
         self._endpoint.request(
             'POST',
             '/reshaper',
@@ -253,12 +252,9 @@ class Client:
                     }
                     for rp_uuid, (generation, own) in inventories.items()
                 },
-                'allocations': {
-                    one.consumer_uuid: _make_body(one, is_typed=is_typed)
-                    for one in allocations
-                },
+                'allocations': bodies.make_allocations(allocations),
             },
-            version=_find_version(is_typed=is_typed),
+            version=bodies.find_version(allocations),
             rejected=exception.AllocationRejected
             if allocations
             else exception.ConcurrentUpdate,
@@ -300,6 +296,22 @@ class Client:
                 action,
                 json={'resource_provider_generation': 0, 'inventories': {}},
             )
+
+    def may_reshape(self) -> bool:
+        """Return whether this user may use ``POST /reshaper``.
+
+        Nothing is changed: placement looks at the role of the user, and then
+        finds the request malformed.
+
+        :raises PlacementUnavailable: there is no sensible answer
+        """
+        try:
+            self._endpoint.request(
+                'POST', '/reshaper', 'let this user reshape', json={}
+            )
+        except exception.PlacementRefused as err:
+            return err.status != _FORBIDDEN
+        return True
 
     # Names
 
@@ -476,46 +488,16 @@ class Client:
         path: str,
         allocations: Sequence[responses.Allocations],
     ) -> None:
-        is_typed = _are_typed(allocations)
-        bodies = {
-            one.consumer_uuid: _make_body(one, is_typed=is_typed)
-            for one in allocations
-        }
-        uuids = ' and '.join(bodies)
+        made = bodies.make_allocations(allocations)
+        uuids = ' and '.join(made)
         self._endpoint.request(
             method,
             path,
             f'set allocations of consumer {uuids}',
-            json=bodies if method == 'POST' else bodies[uuids],
-            version=_find_version(is_typed=is_typed),
+            json=made if method == 'POST' else made[uuids],
+            version=bodies.find_version(allocations),
             rejected=exception.AllocationRejected,
         )
-
-
-def _are_typed(allocations: Sequence[responses.Allocations]) -> bool:
-    types = {one.consumer_type for one in allocations}
-    return responses.UNKNOWN_CONSUMER_TYPE not in types
-
-
-def _find_version(*, is_typed: bool) -> str:
-    return endpoint.MICROVERSION if is_typed else _WITHOUT_CONSUMER_TYPE
-
-
-def _make_body(
-    allocations: responses.Allocations, *, is_typed: bool
-) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        'allocations': {
-            rp_uuid: {'resources': dict(resources)}
-            for rp_uuid, resources in allocations.resources.items()
-        },
-        'project_id': allocations.project_id,
-        'user_id': allocations.user_id,
-        'consumer_generation': allocations.generation,
-    }
-    if is_typed:
-        body['consumer_type'] = allocations.consumer_type
-    return body
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Client:

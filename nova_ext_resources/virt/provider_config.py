@@ -61,16 +61,7 @@ def list_collisions(
 
     :raises InvalidConfiguration: Nova cannot read a file, and would not start
     """
-    try:
-        os.listdir(folder)
-        found = provider_config.get_provider_configs(folder)
-    except FileNotFoundError:
-        return ()
-    # Nova expects a mapping in many places, and dies of other things as well.
-    except Exception as err:
-        raise exception.InvalidConfiguration(
-            option=_OPTION, value=folder, reason=_describe(folder, err)
-        ) from err
+    found = _read(folder)
     return tuple(
         Collision(
             path=path,
@@ -83,6 +74,36 @@ def list_collisions(
         for name in _list_classes(one)
         if name in classes
     )
+
+
+def _read(folder: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return what Nova reads of a folder, nothing where it is missing.
+
+    :raises InvalidConfiguration: Nova cannot read a file, and would not start
+    """
+    try:
+        os.listdir(folder)
+        found: Mapping[str, Any] = provider_config.get_provider_configs(folder)
+    except FileNotFoundError:
+        return {}
+    # Nova expects a mapping in many places, and dies of other things as well.
+    except Exception as err:
+        raise exception.InvalidConfiguration(
+            option=_OPTION, value=folder, reason=_describe(folder, err)
+        ) from err
+    return found
+
+
+def list_named(folder: str, node_uuid: str, name: str) -> dict[str, str]:
+    """Return what Nova would add to a compute node if it started now.
+
+    :returns: resource class -> path of the file
+    :raises InvalidConfiguration: Nova cannot read a file, and would not start
+    """
+    return {
+        one: os.path.join(folder, file)
+        for one, file in list_added(_read(folder), node_uuid, name).items()
+    }
 
 
 def list_added(

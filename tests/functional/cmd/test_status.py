@@ -14,10 +14,17 @@ import types
 from typing import Any
 
 import fixtures
+from keystoneauth1 import adapter
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
 from oslo_config import cfg
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.cmd import status
 from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import base
 from tests.functional.resctrl import mounting
@@ -163,6 +170,99 @@ class ProviderConfigStatusTest(RmdStatusTestCase):
         text = self._FILE.replace('CUSTOM_LLC_WAYS', 'CUSTOM_SEAT')
 
         self.assertEqual((0, None), self.check_file(text))
+
+
+class OldInventoryStatusTest(RmdStatusTestCase):
+    """The compute node itself has a class of a plugin."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node = uuidsentinel.node
+        path = pathlib.Path(self.fields['folder'], 'compute_id')
+        path.write_text(self.node)
+
+    def create_node(self, *classes: str) -> None:
+        client = self.client
+        client.ensure_provider(self.node, 'cpu1', None)
+        for name in classes:
+            client.ensure_resource_class(name)
+        client.set_inventories(
+            self.node,
+            {name: inventory.Inventory(total=22) for name in classes},
+            0,
+        )
+        if classes:
+            client.put_allocations(
+                responses.Allocations(
+                    consumer_uuid=uuidsentinel.server,
+                    resources={self.node: {classes[0]: 4}},
+                    project_id='project',
+                    user_id='user',
+                )
+            )
+
+    def check_old(self, **fields: Any) -> tuple[int, str | None]:
+        _code, found = self.check(**fields)
+        return found['Old inventory']
+
+    def test_nothing_is_there(self) -> None:
+        self.assertEqual((0, None), self.check_old())
+        self.create_node()
+        self.assertEqual((0, None), self.check_old())
+
+    def test_another_class(self) -> None:
+        self.create_node('CUSTOM_OTHER')
+
+        self.assertEqual((0, None), self.check_old())
+
+    def test_a_class_that_is_moved_at_the_next_start(self) -> None:
+        self.create_node('CUSTOM_LLC_WAYS')
+
+        result, details = self.check_old()
+
+        self.assertEqual(1, result)
+        assert details is not None
+        self.assertIn('cpu1 itself, held by 1 consumers', details)
+        self.assertIn('moves it to the providers below', details)
+        self.assertNotIn('/reshaper', details)
+
+    def test_a_file_that_still_names_it(self) -> None:
+        self.create_node('CUSTOM_LLC_WAYS')
+        folder = pathlib.Path(self.make_folder())
+        (folder / 'ways.yaml').write_text(ProviderConfigStatusTest._FILE)
+
+        _result, details = self.check_old(
+            compute=f'provider_config_location = {folder}'
+        )
+
+        assert details is not None
+        self.assertIn(f'Remove it from {folder}/ways.yaml', details)
+
+    def test_a_user_that_may_not_move_it(self) -> None:
+        self.create_node('CUSTOM_LLC_WAYS')
+        self.app.refuse('POST', '/reshaper')
+
+        _result, details = self.check_old()
+
+        assert details is not None
+        self.assertIn('Placement refuses POST /reshaper', details)
+
+    def test_who_may_move_it(self) -> None:
+        self.assertTrue(self.client.may_reshape())
+        auth = token_endpoint.Token(self.endpoint, 'somebody')
+        other = placement_client.Client(
+            adapter.Adapter(
+                session.Session(auth=auth, timeout=30),
+                service_type="placement",
+            )
+        )
+        self.assertFalse(other.may_reshape())
+
+    def test_placement_is_away(self) -> None:
+        result, details = self.check_old(endpoint='http://127.0.0.1:1')
+
+        self.assertEqual(0, result)
+        self.assertIn('Not checked', str(details))
 
 
 class DriverStatusTest(RmdStatusTestCase):

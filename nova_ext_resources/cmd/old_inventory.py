@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the compute node of this host itself has of what plugins report."""
+
+from collections.abc import Collection
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+
+
+#: Where something is to be moved.
+_MAY_NOT = (
+    'Placement refuses POST /reshaper to this user, with which nova-compute '
+    'moves what consumers hold. Nova needs the role "service" for it.'
+)
+
+
+def list_problems(
+    client: placement_client.Client,
+    node_uuid: str,
+    classes: Collection[str],
+    location: str,
+) -> list[str]:
+    """Return sentences: on each class to be moved, and what is in the way.
+
+    :param classes: what plugins report
+    :param location: folder of Nova's provider configuration files
+    :raises PlacementError: placement cannot be read
+    :raises InvalidConfiguration: Nova cannot read a file
+    """
+    try:
+        root = client.get_provider(node_uuid)
+    except exception.NotFound:
+        # nova-compute has never reported it.
+        return []
+    old = sorted(
+        name
+        for name in root.inventories
+        if name in classes and name.startswith(provider_obj.CUSTOM)
+    )
+    if not old:
+        return []
+    holders = client.list_holders(node_uuid)
+    named = _list_named(location, root)
+    refused = [] if client.may_reshape() else [_MAY_NOT]
+    return [
+        f'{name} is on the provider of compute node {root.name} itself, held '
+        f'by {len(holders.get(name, ()))} consumers. {_advise(name, named)}'
+        for name in old
+    ] + refused
+
+
+def _advise(name: str, named: dict[str, str]) -> str:
+    if name in named:
+        return (
+            f'Remove it from {named[name]}, or nova-compute does not move it '
+            'when it starts.'
+        )
+    return 'nova-compute moves it to the providers below when it starts.'
+
+
+def _list_named(location: str, root: provider_obj.Provider) -> dict[str, str]:
+    try:
+        from nova_ext_resources.virt import provider_config
+    except ImportError:
+        # Which has failed the check of Nova.
+        return {}
+    return provider_config.list_named(location, root.rp_uuid, root.name)
