@@ -18,6 +18,7 @@ from nova_ext_resources.host import files
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import loading
 from nova_ext_resources.host import metrics
+from nova_ext_resources.host import old_inventory
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import client as placement_client
@@ -27,6 +28,11 @@ from nova_ext_resources import plugins
 from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
+
+_NOT_BY_AGENT = (
+    'only a nova-compute with a driver of this package does that. Run such a '
+    'one here, or leave this class to the compute node and disable its plugin'
+)
 
 #: Seed of the uuid of a host without a compute node, which is published
 #: nowhere.
@@ -71,6 +77,8 @@ class Agent(worker.Worker):
             list_guests=lambda: None,
         )
         self._check_ledger()
+        self._old = old_inventory.OldInventory(self.host)
+        self._old.reason = _NOT_BY_AGENT
         self.health = health_mod.Health(
             host,
             inventory_providers=options.inventory_providers,
@@ -158,6 +166,9 @@ class Agent(worker.Worker):
                 {'host': self._name},
             )
         self.health.observe_host(self.host, failure=failure)
+        self.health.report(
+            'comparison', self._old.list_problems(self.publisher.doubled)
+        )
         self.publisher.notice()
         is_well = not failure and not self.host.found.failures
         self._failures = 0 if is_well else self._failures + 1

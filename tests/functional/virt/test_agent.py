@@ -12,12 +12,21 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import agent as agent_mod
 from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import memory
 from nova_ext_resources.placement import tree
 from tests.functional.virt import backends
+
+
+_FILE = """\
+meta: {schema_version: '1.0'}
+providers:
+  - identification: {uuid: $COMPUTE_NODE}
+    inventories: {additional: [{CUSTOM_SEAT: {total: 6}}]}
+"""
 
 
 class AgentTest(backends.Static):
@@ -66,6 +75,27 @@ class AgentTest(backends.Static):
 
         self.wait_until_used(host1=0, host2=4)
         self.boot(flavor, host='host1')
+
+    def test_what_the_compute_node_itself_has_is_closed(self) -> None:
+        files = self.folder / 'files'
+        files.mkdir()
+        (files / 'seats.yaml').write_text(_FILE)
+        self.flags(provider_config_location=str(files), group='compute')
+
+        self.start_host('host3')
+
+        below = self._get_provider_inventory(self.find_seats('host3'))
+        seats = below['CUSTOM_SEAT']
+        self.assertEqual((6, 6), (seats['total'], seats['reserved']))
+        agent = self.agents['host3']
+        agent.do_round()
+        [problem] = [
+            one
+            for one in agent.read_health().alarms
+            if one.name == alarm.OLD_INVENTORY
+        ]
+        self.assertEqual('CUSTOM_SEAT', problem.subject)
+        self.assertIn('disable its plugin', problem.text)
 
     def test_what_nobody_checks_here_is_refused(self) -> None:
         required, preferred = (
