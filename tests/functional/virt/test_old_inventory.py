@@ -58,6 +58,13 @@ class MoveTest(old_inventory.OldInventoryTestCase):
         for server in servers[:2]:
             self._assert_units(server)
         self.assertEqual({}, self.list_alarms())
+        # The way back is open.
+        self.admin_api.post_server_action(moved['id'], {'revertResize': None})
+        self._wait_for_state_change(moved, 'ACTIVE')
+        self.wait_until(functools.partial(self._is_applied, moved['id']))
+        self._assert_units(moved)
+        self.assertEqual({}, self.list_held(move))
+        self.assertEqual({}, self.list_alarms())
 
     def _is_applied(self, uuid: str) -> bool:
         entry = self.get_ext().host.find_entry(uuid)
@@ -206,3 +213,43 @@ class StayTest(old_inventory.OneHostTestCase):
 
         self.assertEqual(0, refusing.count)
         self.assert_moved(20, 0)
+
+
+_COUNTED = """
+resources:
+  - name: CUSTOM_LLC_WAYS
+    type: count
+    units: ways
+    description: Counted, and applied by nothing.
+    inventory: {total: 20}
+"""
+
+
+class PlainTest(old_inventory.OneHostTestCase):
+    """A host with Nova's own driver, and servers that float."""
+
+    plain_driver = old_inventory.PlainDriver
+    plugins = 'static'
+    enforcers = ''
+
+    def _write_conf(self) -> None:
+        super()._write_conf()
+        path = self.folder / 'definitions.yaml'
+        path.write_text(_COUNTED)
+        with (self.folder / 'ext.conf').open('a') as conf:
+            conf.write(f'[ext_resources_static]\ndefinitions_file = {path}\n')
+
+    def make_ways_flavor(self, ways: int) -> str:
+        return self.make_flavor(resources__CUSTOM_LLC_WAYS=ways)
+
+    def test_a_host_gets_another_driver(self) -> None:
+        servers = self.start_with_servers(4, 5)
+        self.path.unlink()
+
+        self.start_ours('host1')
+
+        self.assert_moved(11, 9)
+        host = self.get_ext().host
+        self.wait_until(lambda: len(host.entries) == 2)
+        for server in servers:
+            self.assertEqual(['host1_STATIC'], [*self.list_held(server['id'])])
