@@ -264,7 +264,11 @@ class DaemonTest(ProgramTests):
         self.wait_for('READY=1')
         self.admit_now('first', 1000)
         self.wait_for_state('first', 'active')
-        self.assertIn('Reservation first is active', path.read_text())
+        # That is logged after it is stored.
+        until = time.monotonic() + PATIENCE
+        while 'Reservation first is active' not in path.read_text():
+            self.assertLess(time.monotonic(), until, path.read_text())
+            time.sleep(0.05)
 
         shutil.rmtree(folder)
         self.admit_now('second', 1000)
