@@ -107,7 +107,7 @@ class StaticResource:
 
     @property
     def path(self) -> str:
-        return self.origin.rpartition(_ENTRY)[0]
+        return self.origin.rsplit(_ENTRY, 1)[0]
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -123,7 +123,8 @@ class StaticResource:
 class BadDefinition:
     """Why one entry is not used.
 
-    :ivar origin: file and number of the entry
+    :ivar origin: file and number of the entry; of a file that cannot be read
+        as a whole, the file
     :ivar places: where it would be used; '' where that cannot be read
     :ivar reason: a line for each
     :ivar type: its tracker, as far as that can be read
@@ -133,6 +134,10 @@ class BadDefinition:
     places: tuple[Place, ...]
     reason: str
     type: str = 'count'
+
+    @property
+    def path(self) -> str:
+        return self.origin.rsplit(_ENTRY, 1)[0]
 
     @property
     def name(self) -> str:
@@ -167,6 +172,11 @@ class BadDefinition:
 
 
 Parsed: TypeAlias = tuple[list[StaticResource], list[BadDefinition]]
+
+
+def find_number(one: StaticResource | BadDefinition) -> int:
+    """Return which entry of its file one is, from 1."""
+    return int(one.origin.rpartition(_ENTRY)[2])
 
 
 class _Loader(yaml.SafeLoader):

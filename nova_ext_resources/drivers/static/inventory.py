@@ -3,7 +3,7 @@
 """Resources that cannot be discovered, so an operator defines them."""
 
 import collections
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 import pathlib
 import re
 from typing import ClassVar, TypeAlias
@@ -13,6 +13,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.static import broken as broken_mod
+from nova_ext_resources.drivers.static import contents as contents_mod
 from nova_ext_resources.drivers.static import definitions as definitions_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
@@ -27,13 +28,6 @@ _NAME = re.compile(r'[^.].*\.ya?ml')
 #: Changes when a file does, or who may read it: path, inode, size, time of
 #: change, mode, user, group. Without numbers: there is no file to be seen.
 Signature: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-
-Resources: TypeAlias = dict[
-    definitions_mod.Place, definitions_mod.StaticResource
-]
-
-#: What there is no good definition of.
-Lost: TypeAlias = dict[definitions_mod.Place, definitions_mod.BadDefinition]
 
 
 class StaticInventory(base.InventoryProvider):
@@ -77,9 +71,7 @@ Possible values:
         trackers = plugins.load_classes(plugins.TRACKERS).items()
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
-        self._resources: Resources = {}
-        self._lost: Lost = {}
-        self._left_out: frozenset[str] = frozenset()
+        self._contents = contents_mod.Contents()
         try:
             self._read()
         except ValueError as err:
@@ -91,12 +83,12 @@ Possible values:
 
     @property
     def left_out(self) -> frozenset[str]:
-        return self._left_out
+        return frozenset(self._contents.left_out)
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         lost = [
             bad.make_closed(1)
-            for (node, *_), bad in self._lost.items()
+            for (node, *_), bad in self._contents.lost.items()
             if not node
         ]
         found = [*filter(None, lost), *self._list_by_node()['']]
@@ -120,7 +112,7 @@ Possible values:
     @property
     def nodes(self) -> tuple[provider.BareMetalNode, ...]:
         unread: dict[str, set[str]] = {}
-        for node, key, _name in self._lost:
+        for node, key, _name in self._contents.lost:
             unread.setdefault(node, set()).add(key)
         return tuple(
             provider.BareMetalNode(
@@ -136,7 +128,7 @@ Possible values:
     ) -> dict[str, list[definitions_mod.StaticResource]]:
         """Return what each bare-metal node has, and '', this host."""
         found: dict[str, list[definitions_mod.StaticResource]] = {'': []}
-        for (node, *_), one in self._resources.items():
+        for (node, *_), one in self._contents.resources.items():
             found.setdefault(node, []).append(one)
         return found
 
@@ -148,13 +140,16 @@ Possible values:
                 held[one.rp_key, one.resource_class] += one.amount
         closed = [
             bad.make_closed(held[key, name])
-            for (node, key, name), bad in self._lost.items()
+            for (node, key, name), bad in self._contents.lost.items()
             if not node and held[key, name]
         ]
         return [one for one in closed if one]
 
     def _read(self) -> None:
         """Read the files if they have changed.
+
+        And those again that the system has not let be read: the cause may
+        end without a change of the file.
 
         :raises ValueError: there are none, or not to be seen; nothing has
             changed
@@ -166,111 +161,39 @@ Possible values:
                 f'{err.filename}: {err.strerror}; it must exist, and be '
                 'readable for the user that nova-compute runs as'
             ) from err
-        if signature != self._signature:
-            self._use(*self._collect(path for path, _ in signature))
-            self._signature = signature
-
-    def _collect(
-        self, paths: Iterable[str]
-    ) -> tuple[
-        Resources,
-        list[definitions_mod.BadDefinition],
-        list[broken_mod.BrokenFile],
-    ]:
-        resources: Resources = {}
-        bad: list[definitions_mod.BadDefinition] = []
-        broken: list[broken_mod.BrokenFile] = []
-        for path in paths:
-            text = ''
-            try:
-                text = pathlib.Path(path).read_text(encoding='utf-8')
-                found, wrong = definitions_mod.parse(text, path, self._types)
-            except (OSError, ValueError) as err:  # UnicodeDecodeError is one
-                reason = getattr(err, 'strerror', None) or str(err)
-                broken.append(
-                    broken_mod.BrokenFile(path=path, reason=reason, text=text)
-                )
-                continue
-            bad.extend(wrong)
-            for one in found:
-                bad.extend(_add(resources, one))
-        return resources, bad, broken
-
-    def _use(
-        self,
-        resources: Resources,
-        bad: list[definitions_mod.BadDefinition],
-        broken: list[broken_mod.BrokenFile],
-    ) -> None:
-        """Take over the resources, and log each error."""
-        lost: Lost = {}
-        for file in broken:
-            lost |= self._keep_file(resources, file)
-        unknown = {file.path for file in broken}
-        unknown |= {name for _node, _key, name in lost}
-        for error in bad:
-            effects = set()
-            for place in error.places:
-                if place in resources:
-                    effects.add('the first one is used')
-                elif place in self._resources:
-                    resources[place] = self._resources[place]
-                    effects.add(
-                        'the last good one is used until nova-compute is '
-                        'restarted; correct it'
-                    )
-                else:
-                    lost[place] = error
-                    effects.add(
-                        'nothing of it is offered, and nothing is deleted '
-                        'from placement until it is corrected'
-                    )
-            self._report(error, ', or '.join(sorted(effects)))
-        self._resources, self._lost = resources, lost
-        self._left_out = frozenset(
-            unknown | {one.name or one.origin for one in bad}
+        if signature == self._signature:
+            return
+        contents = contents_mod.Contents(
+            self._contents.resources, self._contents.lost
         )
+        are_read = [self._add(contents, path) for path, _ in signature]
+        self._report(contents)
+        self._contents = contents
+        self._signature = signature if all(are_read) else ()
 
-    def _keep_file(
-        self, resources: Resources, file: broken_mod.BrokenFile
-    ) -> Lost:
-        """Use the last good contents of a file; return what there is none of.
-
-        :param resources: of other files; those of this one are added
-        """
-        former = {
-            place: one
-            for place, one in self._resources.items()
-            if one.path == file.path and place not in resources
-        }
-        resources |= former
-        LOG.error(
-            'Host %(host)s: bad file of resource definitions; %(effect)s: '
-            '%(path)s, %(reason)s; correct the file',
-            {
-                'host': self.host,
-                'effect': 'its last good contents are used until '
-                'nova-compute is restarted'
-                if former
-                else 'nothing of it is offered, and nothing is deleted from '
-                'placement until it is corrected',
-                'path': file.path,
-                'reason': file.reason,
-            },
-        )
-        if former:
-            return {}
-        possible = {one.places[0]: one for one in file.list_possible()}
-        return {k: v for k, v in possible.items() if k not in resources}
-
-    def _report(
-        self, error: definitions_mod.BadDefinition, effect: str
-    ) -> None:
-        for line in error.list_lines():
-            LOG.error(
-                'Host %(host)s: bad resource definition; %(effect)s: %(line)s',
-                {'host': self.host, 'effect': effect, 'line': line},
+    def _add(self, contents: contents_mod.Contents, path: str) -> bool:
+        """Add a file; return whether the system has let it be read."""
+        text = ''
+        try:
+            text = pathlib.Path(path).read_text(encoding='utf-8')
+            parsed = definitions_mod.parse(text, path, self._types)
+        except OSError as err:
+            file = broken_mod.BrokenFile(
+                path=path, reason=err.strerror or str(err), is_readable=False
             )
+        except ValueError as err:  # UnicodeDecodeError is one
+            file = broken_mod.BrokenFile(path=path, reason=str(err), text=text)
+        else:
+            contents.add(parsed)
+            return True
+        contents.keep(file, self._types)
+        return file.is_readable
+
+    def _report(self, contents: contents_mod.Contents) -> None:
+        """Log each error that is new."""
+        for line in contents.errors:
+            if line not in self._contents.errors:
+                LOG.error('Host %s: %s', self.host, line)
 
 
 def _make_providers(
@@ -294,24 +217,6 @@ def _make_providers(
         )
         for key, some in by_key.items()
     )
-
-
-def _add(
-    resources: Resources, one: definitions_mod.StaticResource
-) -> Iterator[definitions_mod.BadDefinition]:
-    """Add one where no other is; report where another is."""
-    taken: dict[str, list[definitions_mod.Place]] = {}
-    for place in one.places:
-        first = resources.setdefault(place, one)
-        if first is not one:
-            taken.setdefault(first.origin, []).append(place)
-    for origin, places in taken.items():
-        nodes = ', '.join(node for node, *_ in places if node)
-        yield one.refuse(
-            places,
-            f'provider {one.rp_key}{nodes and f" of {nodes}"} has it from '
-            f'{origin}; remove one, or give each a provider of its own',
-        )
 
 
 def _sign(path: str) -> Signature:

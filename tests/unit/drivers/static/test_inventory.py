@@ -2,7 +2,10 @@
 
 """Tests of the inventory provider ``static``."""
 
+import errno
 import os
+import pathlib
+from typing import Any
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -280,7 +283,8 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
     def test_two_entries_for_one_node(self) -> None:
         seats = f'{SEATS}    nodes: [{uuids.a}]\n'
-        other = seats.replace('10', '99').replace(
+        # Not of the uuids.
+        other = seats.replace('total: 10', 'total: 99').replace(
             'nodes: [', f'nodes: [{uuids.b}, '
         )
         slot = f'{SLOT}    nodes: [{uuids.a}]\n'
@@ -503,6 +507,150 @@ class TestStaticInventory(contract.InventoryProviderContract):
         os.chmod(self.path, 0o600)
 
         self.assertNotEqual(before, inventory._sign(self.path))
+
+    def fail_to_read(self) -> None:
+        """Have the system let no file be read."""
+
+        def fail(*_args: Any, **_options: Any) -> str:
+            raise OSError(errno.EMFILE, 'Too many open files')
+
+        self.patch(pathlib.Path, 'read_text', fail)
+
+    def test_a_file_is_read_again_after_the_system_failed(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        read = pathlib.Path.read_text
+        self.write(SLOT)
+        self.fail_to_read()
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        self.assertEqual({self.path}, plugin.left_out)
+        self.assertIn(
+            'Too many open files; make it readable for the user of '
+            'nova-compute',
+            self.log.output,
+        )
+
+        before = self.log.output
+        plugin.discover()
+        self.assertEqual(before, self.log.output)
+        self.patch(pathlib.Path, 'read_text', read)
+
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, self.list_found(plugin))
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_a_start_while_no_file_can_be_read(self) -> None:
+        self.write(SEATS)
+        read = pathlib.Path.read_text
+        self.fail_to_read()
+        plugin = self.load()
+        self.assertEqual((), plugin.discover())
+        self.patch(pathlib.Path, 'read_text', read)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+
+    def write_duplicates(self) -> str:
+        """Write 10 seats, and 99 in a later file; return the former's path."""
+        first = os.path.join(self.folder, 'a.yaml')
+        self.write(SEATS, path=first)
+        self.write(SEATS.replace('10', '99'))
+        return first
+
+    def count_seats(self, plugin: inventory.StaticInventory) -> list[int]:
+        return [
+            one.inventories['CUSTOM_LICENCE_SEAT'].total
+            for one in plugin.discover()
+        ]
+
+    def test_a_duplicate_is_not_used_in_place_of_a_file_that_breaks(
+        self,
+    ) -> None:
+        first = self.write_duplicates()
+        plugin = self.load(self.folder)
+        for text in ('[', f'resources:{BAD.replace("MASTER_SLOT", "X")}  bad'):
+            self.write_text(text, first)
+            self.assertEqual([10], self.count_seats(plugin))
+
+        os.unlink(first)
+        self.assertEqual([99], self.count_seats(plugin))
+
+    def test_a_duplicate_is_not_used_in_place_of_an_entry_that_breaks(
+        self,
+    ) -> None:
+        bad = SEATS.replace('10', 'ten')
+        first = self.write_duplicates()
+        plugin = self.load(self.folder)
+        self.write(bad, path=first)
+        self.assertEqual([10], self.count_seats(plugin))
+
+        self.write(bad, SEATS.replace('10', '99'), path=first)
+        self.assertEqual([10], self.count_seats(plugin))
+
+    def test_a_duplicate_of_what_is_broken_at_the_start(self) -> None:
+        first = self.write_duplicates()
+        for text in (
+            f'resources:\n{SEATS}  bad',
+            f'resources:\n{SEATS.replace("10", "ten")}',
+        ):
+            self.write_text(text, first)
+            plugin = self.load(self.folder)
+
+            self.assertEqual([], self.count_seats(plugin))
+            self.assertIn('CUSTOM_LICENCE_SEAT', plugin.left_out)
+            self.hold('STATIC', 'CUSTOM_LICENCE_SEAT', 3)
+            self.assertEqual([3], self.count_seats(plugin))
+            self.entries.clear()
+
+        self.write(SEATS, path=first)
+        self.assertEqual([10], self.count_seats(plugin))
+
+    def test_what_was_bad_before_the_file_breaks_stays_closed(self) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+        self.hold('STATIC', 'CUSTOM_MASTER_SLOT', 3)
+        before = plugin.discover(), plugin.definitions()
+
+        for text in ('[', '[[', 'resources: ['):
+            self.write_text(text)
+            self.assertEqual(before, (plugin.discover(), plugin.definitions()))
+            self.assertEqual(
+                {self.path, 'CUSTOM_MASTER_SLOT'}, plugin.left_out
+            )
+
+        self.write(SEATS)
+        plugin.discover()
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_words_of_comments_define_nothing(self) -> None:
+        self.write_text(
+            'resources:\n'
+            '# - name: CUSTOM_OLD\n'
+            '  - name: CUSTOM_SEAT  # once name: CUSTOM_CHAIR\n'
+            '  - {description: "no #1", name: CUSTOM_SLOT}\n bad'
+        )
+
+        plugin = self.load()
+
+        self.assertEqual(
+            {'CUSTOM_SEAT', 'CUSTOM_SLOT'},
+            {one.name for one in plugin.definitions()},
+        )
+
+    def test_the_tracker_of_what_a_broken_file_names(self) -> None:
+        self.write_text(
+            'resources:\n'
+            f'  - type: bandwidth # type: count\n{BAD.replace("- ", "  ")}'
+            f'{SEATS}'
+            '  - name: CUSTOM_WAY\n    type: cache_ways\n bad'
+        )
+
+        plugin = self.load()
+
+        self.assertEqual(
+            {
+                'CUSTOM_MASTER_SLOT': 'bandwidth',
+                'CUSTOM_LICENCE_SEAT': 'count',
+                'CUSTOM_WAY': 'count',
+            },
+            {one.name: one.type for one in plugin.definitions()},
+        )
 
     def test_a_file_that_goes_away_fails(self) -> None:
         plugin = self.make_plugin(SEATS)
