@@ -106,7 +106,7 @@ def make_demand(
                 if one
             ),
         ),
-        traits=_read_traits(extra_specs),
+        traits=read_traits(extra_specs),
         is_isolated=extra_specs.get('group_policy') == 'isolate',
         cells=cells,
     )
@@ -123,7 +123,11 @@ def _check_planned(extra_specs: Mapping[str, str]) -> None:
             )
 
 
-def _read_traits(extra_specs: Mapping[str, str]) -> dict[str, Traits]:
+def read_traits(extra_specs: Mapping[str, str]) -> dict[str, Traits]:
+    """Return suffix of a group -> the traits of its providers.
+
+    :raises InvalidExtraSpec: one is neither required nor forbidden
+    """
     found: dict[str, dict[str, set[str]]] = {}
     for key, value in extra_specs.items():
         if not (match := _TRAIT.fullmatch(key)):

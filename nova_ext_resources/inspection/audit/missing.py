@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What servers lack, and where it is to be allocated."""
-
-from collections.abc import Collection
+"""What to do about servers that lack something, or have too much."""
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import demands
@@ -11,33 +9,6 @@ from nova_ext_resources.reservation import nova_server
 
 #: Statuses from which Nova moves a server to another host.
 _MOVABLE = ('ACTIVE', 'SHUTOFF')
-
-
-def find_place(
-    cloud: cloud_mod.Cloud,
-    server: nova_server.NovaServer,
-    name: str,
-    held: Collection[str],
-) -> str:
-    """Return the provider of whose units a server has a wrong amount.
-
-    :param held: the providers of which it has some of the class
-    :returns: its uuid, '' where it may be any of several
-    """
-    places = [*held] or _list_places(cloud, server, name)
-    return places[0] if len(places) == 1 else ''
-
-
-def _list_places(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer, name: str
-) -> list[str]:
-    """Return the providers that have a class, and that a server may use."""
-    home = cloud.find_home(server)
-    return [
-        rp_uuid
-        for rp_uuid, one in cloud.owned.items()
-        if name in one.provider.inventories and cloud.is_at(home, rp_uuid)
-    ]
 
 
 def judge(

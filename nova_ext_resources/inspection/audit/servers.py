@@ -8,6 +8,7 @@ from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import demands
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.inspection.audit import missing
+from nova_ext_resources.inspection.audit import places
 from nova_ext_resources.reservation import nova_server
 
 Kind = finding.Kind
@@ -79,7 +80,7 @@ def _make_difference(
 ) -> finding.Finding:
     """Report another amount than requested; none is taken from a server."""
     kind = Kind.TOO_MUCH if more > 0 else Kind.NOT_ALLOCATED
-    place = missing.find_place(cloud, server, name, amounts)
+    place = places.find_place(cloud, server, name, amounts)
     verdict = finding.find_task(cloud, server) or missing.judge(
         cloud, server, name, place if kind is Kind.NOT_ALLOCATED else ''
     )

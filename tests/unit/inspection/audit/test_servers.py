@@ -264,6 +264,83 @@ class ServersTest(base.TestCase):
         )
         self.assert_missing(Remedy.REPAIR, 'L3_0')
 
+    def assert_place(self, provider: str, **extra_specs: str) -> None:
+        """Assert where the ways of a server that has none are allocated.
+
+        :param extra_specs: more of them, with __ for a colon
+        """
+        group = (
+            'resources_X'
+            if any('_X' in one for one in extra_specs)
+            else ('resources')
+        )
+        more = {k.replace('__', ':'): v for k, v in extra_specs.items()}
+        self.add_server(
+            extra_specs={
+                f'{group}:{WAYS}': '4',
+                f'resources_POOL:{GB}': '10',
+                **more,
+            }
+        )
+        with self.subTest(extra_specs=extra_specs):
+            self.assert_missing(
+                Remedy.REPAIR if provider else Remedy.OPERATOR, provider
+            )
+
+    def test_only_a_provider_with_the_traits_may_be_the_place(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+        self.read_fresh()
+        self.cloud = clouds.replace_provider(
+            self.cloud,
+            clouds.make_rp_uuid('node1', 'L3_1'),
+            traits=clouds.OWN | {'CUSTOM_FAST'},
+        )
+        for provider, key, value in (
+            ('L3_1', 'trait__CUSTOM_FAST', 'required'),
+            ('L3_0', 'trait__CUSTOM_FAST', 'forbidden'),
+            ('L3_1', 'trait_X__CUSTOM_FAST', 'required'),
+            ('L3_0', 'trait_X__CUSTOM_FAST', 'forbidden'),
+            ('', 'trait_X__CUSTOM_OTHER', 'required'),
+            ('', 'trait_POOL__CUSTOM_FAST', 'required'),
+            # It may be of the node, of which the server has more.
+            ('', 'trait__HW_CPU_X86_AVX2', 'required'),
+            ('', 'trait__CUSTOM_FAST', 'maybe'),
+        ):
+            self.assert_place(provider, **{key: value})
+
+    def test_the_only_provider_lacks_the_traits(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+        self.read_fresh()
+        self.cloud = clouds.replace_provider(
+            self.cloud,
+            clouds.make_rp_uuid('node1', 'L3_1'),
+            traits=clouds.OWN | {'CUSTOM_FAST'},
+            inventories={},
+        )
+        for provider, key, value in (
+            ('', 'trait_X__CUSTOM_FAST', 'required'),
+            ('', 'trait__CUSTOM_FAST', 'required'),
+            ('L3_0', 'trait__CUSTOM_FAST', 'forbidden'),
+            ('L3_0', 'trait__HW_CPU_X86_AVX2', 'required'),
+            ('', 'member_of', 'in:one'),
+            ('', 'member_of_X', 'in:one'),
+            ('', 'in_tree__X', 'one'),
+            ('', 'same_subtree', '_X,_POOL'),
+        ):
+            self.assert_place(provider, **{key: value})
+
+    def test_a_group_is_of_one_provider(self) -> None:
+        self.allocate('node1', 'L3_0', 0)
+        self.read_fresh()
+        rp_uuid = clouds.make_rp_uuid('node1', 'L3_1')
+        ways = self.cloud.owned[rp_uuid].provider.inventories[WAYS]
+        self.cloud = clouds.replace_provider(
+            self.cloud, rp_uuid, inventories={WAYS: ways, 'CUSTOM_CAT': ways}
+        )
+
+        self.assert_place('L3_1', resources_X__CUSTOM_CAT='1')
+        self.assert_place('', resources__CUSTOM_CAT='1')
+
     def test_what_several_groups_request_may_be_of_several(self) -> None:
         self.allocate('node1', 'L3_0', 2)
         self.add_server(
