@@ -47,7 +47,10 @@ _Listed: TypeAlias = Mapping[str, provider_obj.Provider]
 
 
 def list_hosts(
-    client: placement_client.Client, classes: Iterable[str] = ()
+    client: placement_client.Client,
+    classes: Iterable[str] = (),
+    *,
+    has_closed_usages: bool = True,
 ) -> _Trees:
     """Return all hosts, with traits and amounts, without inventories.
 
@@ -56,12 +59,18 @@ def list_hosts(
 
     :param classes: more resource classes that hosts may have left; sharing
         providers without any of them are left out
+    :param has_closed_usages: whether usages are read also of providers that
+        offer nothing, as where all is reserved; a request for each. Without
+        them, such a provider seems to have nothing allocated
     :raises PlacementError: placement cannot be read
     """
     wanted = frozenset(classes)
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
     roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
-    found = _Search(client, listed, roots).find([*COMMON, *sorted(wanted)])
+    search = _Search(
+        client, listed, roots, has_closed_usages=has_closed_usages
+    )
+    found = search.find([*COMMON, *sorted(wanted)])
     named = [
         dataclasses.replace(
             found[rp_uuid], name=one.name, parent_uuid=one.parent_uuid
@@ -236,6 +245,7 @@ class _Search:
     """Finds out what is left of all providers.
 
     :param roots: rp_uuid -> the root of its tree
+    :param has_closed_usages: see :func:`list_hosts`
     """
 
     def __init__(
@@ -243,8 +253,11 @@ class _Search:
         client: placement_client.Client,
         listed: _Listed,
         roots: Mapping[str, str],
+        *,
+        has_closed_usages: bool,
     ) -> None:
         self._client = client
+        self._has_closed_usages = has_closed_usages
         self._listed = listed
         self._roots = roots
         self._asked: set[str] = set()
@@ -307,7 +320,12 @@ class _Search:
         """Add providers, and return them. Some may have gone meanwhile."""
         wanted = [one for one in rp_uuids if one not in self._gone]
         read = run_all(
-            lambda one: _read(self._client, self._listed[one]), wanted
+            lambda one: _read(
+                self._client,
+                self._listed[one],
+                has_closed_usages=self._has_closed_usages,
+            ),
+            wanted,
         )
         found = [one for one in read if one is not None]
         self._found |= {one.rp_uuid: one for one in found}
@@ -320,6 +338,7 @@ def _read(
     listed: provider_obj.Provider,
     *,
     has_holders: bool = False,
+    has_closed_usages: bool = True,
 ) -> host_tree.TreeProvider | None:
     """Return a provider, None if it has gone meanwhile."""
     holders: Mapping[str, Mapping[str, int]] = {}
@@ -331,7 +350,9 @@ def _read(
         if has_holders:
             holders = retry.call(client.list_holders, rp_uuid)
             usages = {name: sum(one.values()) for name, one in holders.items()}
-        elif any(one.capacity for one in inventories.values()):
+        elif any(
+            has_closed_usages or one.capacity for one in inventories.values()
+        ):
             usages = retry.call(client.list_usages, rp_uuid)
     except exception.NotFound:
         return None

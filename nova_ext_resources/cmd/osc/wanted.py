@@ -72,8 +72,8 @@ def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
     parser.add_argument(
         '--project',
         metavar='<project>',
-        help='id of the project of the server; a note says which aggregates '
-        'are for it, or for others',
+        help="id of the server's project; aggregates with filter_tenant_id "
+        'are compared with it',
     )
 
 
@@ -129,7 +129,8 @@ def list_hosts(
     classes = {
         one for demand in demands for one in demand.requirement.resources
     }
-    hosts = overview.list_hosts(client, classes)
+    # What offers nothing is short of it, whatever of it is allocated.
+    hosts = overview.list_hosts(client, classes, has_closed_usages=False)
     found = [one for one in hosts if name in (None, one.name)]
     if name is not None and not found:
         raise exceptions.CommandError(

@@ -2,6 +2,8 @@
 
 """Tests of reading all hosts, on a real placement."""
 
+import dataclasses
+
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
@@ -96,15 +98,34 @@ class OverviewTest(hosts.HostTestCase):
             [{'full': {hosts.WAYS: (4, 4)}}], [self.describe(found[0])]
         )
 
+    def close(self, rp_uuid: str) -> None:
+        """Reserve all of a provider, as is done with what is not for use."""
+        [listed] = [
+            one
+            for one in self.client.list_providers(in_tree=rp_uuid)
+            if one.rp_uuid == rp_uuid
+        ]
+        assert listed.generation is not None
+        self.client.set_inventories(
+            rp_uuid,
+            {
+                name: dataclasses.replace(one, reserved=one.total)
+                for name, one in self.client.list_inventories(rp_uuid).items()
+            },
+            listed.generation,
+        )
+
     def add_metal(self, number: int) -> None:
-        """Add bare-metal nodes; every fifth is in use, one is allocated."""
-        self.client.ensure_resource_class(METAL)
+        """Add bare-metal nodes: every fifth in use, one only allocated.
+
+        Nova's driver of ironic reserves a node that has a server.
+        """
         for n in range(number):
-            uuid = getattr(uuids, f'metal{n}')
-            self.make_root(uuid, f'metal{n}')
-            gold = inventory.Inventory(total=1, reserved=int(n % 5 == 4))
-            self.client.set_inventories(uuid, {METAL: gold}, 0)
-        self.allocate({uuids.metal1: {METAL: 1}}, uuids.metal_server)
+            uuid = self.add(f'metal{n}', None, **{METAL: 1})
+            if n == 1 or n % 5 == 4:
+                self.allocate({uuid: {METAL: 1}}, getattr(uuids, f'on{n}'))
+            if n % 5 == 4:
+                self.close(uuid)
         self.forget_requests()
 
     def test_bare_metal_nodes_by_few_requests(self) -> None:
@@ -115,13 +136,51 @@ class OverviewTest(hosts.HostTestCase):
         self.assertEqual(26, len(found))
         metal = {one.name: self.describe(one)[one.name] for one in found}
         for n in range(25):
-            wanted = (int(n % 5 != 4), int(n == 1))
+            wanted = (int(n % 5 != 4), int(n == 1 or n % 5 == 4))
             self.assertEqual({METAL: wanted}, metal[f'metal{n}'])
         # Five classes, and that of the nodes. One node is read to learn that
-        # class; then those that have nothing left, five that are in use, and
-        # one that is allocated, of which usages are read, too.
+        # class; then those that have nothing left: five that are in use, and
+        # one that is allocated.
         self.assertEqual(6, self.app.requests.count(ASK))
-        self.assertLessEqual(len(self.app.requests), 1 + 6 + 3 + 5 * 2 + 3)
+        self.assertLessEqual(len(self.app.requests), 1 + 6 + 3 + 6 * 3)
+
+    def test_usages_of_nodes_in_use_are_left_out_where_not_needed(
+        self,
+    ) -> None:
+        self.add_metal(25)
+
+        found = overview.list_hosts(
+            self.client, [METAL], has_closed_usages=False
+        )
+
+        metal = {one.name: self.describe(one)[one.name] for one in found}
+        self.assertEqual({METAL: (1, 1)}, metal['metal1'])
+        self.assertEqual({METAL: (0, 0)}, metal['metal4'])
+        # Usages only of the one that is allocated.
+        usages = [one for one in self.app.requests if 'usages' in one]
+        self.assertEqual(1, len(usages))
+
+    def test_what_servers_hold_of_closed_providers(self) -> None:
+        pool = self.add('pool', CUSTOM_RACK1_GB=100)
+        generation = self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+        self.client.set_aggregates(pool, [uuids.aggregate], generation)
+        self.client.set_aggregates(uuids.pf, [uuids.aggregate], 1)
+        self.allocate({pool: {'CUSTOM_RACK1_GB': 30}})
+        self.close(pool)
+        host = self.add('closed', CUSTOM_LLC_WAYS=4)
+        self.allocate({host: {hosts.WAYS: 3}}, uuids.other)
+        self.close(host)
+
+        [(listed, _reaching)] = overview.list_pools(self.client)
+        found = overview.list_hosts(self.client, ['CUSTOM_RACK1_GB'])
+
+        self.assertEqual(30, listed.amounts['CUSTOM_RACK1_GB'].used)
+        closed, host1 = found
+        self.assertEqual(
+            {'closed': {hosts.WAYS: (0, 3)}}, self.describe(closed)
+        )
+        [shared] = host1.shared
+        self.assertEqual(30, shared.amounts['CUSTOM_RACK1_GB'].used)
 
     def test_full_hosts_are_found_by_what_their_children_have(self) -> None:
         for n in range(10):
