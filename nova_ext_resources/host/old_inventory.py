@@ -86,23 +86,29 @@ class OldInventory:
         return frozenset(one.rp_uuid for one in held)
 
     def covers(
-        self, allocations: view_obj.Amounts, doubled: Collection[str]
+        self, allocations: view_obj.Amounts, doubled: Collection[str] | None
     ) -> bool:
         """Return whether a consumer has its resources on the compute node.
 
         :param allocations: all that placement has allocated to it
-        :param doubled: classes that are still there
+        :param doubled: classes that are still there; None: not known yet, so
+            that any of this host may be
         """
+        if doubled is None:
+            doubled = self.list_classes()
         own = allocations.get(self._host.node.uuid, {})
         return not own.keys().isdisjoint(doubled) and not (
             self._host.view.list_places(allocations)
         )
 
     def list_problems(
-        self, doubled: Collection[str]
+        self, doubled: Collection[str] | None
     ) -> Iterator[alarm.Problem]:
-        """Yield an alarm for each class that is still there."""
-        for name in sorted(doubled):
+        """Yield an alarm for each class that is still there.
+
+        :param doubled: these classes; None: not known yet
+        """
+        for name in sorted(doubled or ()):
             yield alarm.Problem(
                 alarm=alarm.OLD_INVENTORY,
                 subject=name,

@@ -36,6 +36,14 @@ _ALLOCATE = (
     'Shelve and unshelve the server, which allocates and claims its resources '
     'anew'
 )
+_MOVE = (
+    'If this alarm stays, restart nova-compute, which moves it; see '
+    'old_inventory in the documentation'
+)
+_NOT_PUBLISHED = (
+    'nothing was published since the start, so that it is not known what the '
+    'compute node itself offers'
+)
 _IN_DOUBT = (
     'it cannot be told for certain which of the units in use are its own'
 )
@@ -56,7 +64,8 @@ class Restore:
     :param read_allocations: returns all that placement has allocated to a
         server
     :param list_doubled: returns the resource classes that the compute node
-        itself still offers: who has these waits until they are moved
+        itself still offers: servers that have these wait until they are
+        moved; None while that is not known: then all wait
     """
 
     def __init__(
@@ -65,7 +74,7 @@ class Restore:
         *,
         restore: Callable[..., assignment.Entry | None],
         read_allocations: Callable[[str], Allocations],
-        list_doubled: Callable[[], Collection[str]] = tuple,
+        list_doubled: Callable[[], Collection[str] | None] = tuple,
     ) -> None:
         self._host = host
         self._restore = restore
@@ -92,13 +101,13 @@ class Restore:
         """Restore what can be restored now. Does I/O where any is missing."""
         self._drop_known()
         host = self._host
-        doubled = frozenset(self._list_doubled())
+        doubled = self._list_doubled()
         requests = [
             request
             for uuid, request in (self._waiting or {}).items()
             if not host.find_entry(uuid)
             and not host.is_starting(uuid)
-            and doubled.isdisjoint(self._list_own(request))
+            and self._list_own(request).isdisjoint(doubled or ())
         ]
         applied = host.applied
         if requests and (applied is None or host.found.missing):
@@ -107,7 +116,8 @@ class Restore:
         everywhere = frozenset[str]().union(*(applied or {}).values())
         # What was released is left over, and may be gone by now.
         held = everywhere - frozenset(host.enforcement.released)
-        problems = tuple(self._try_all(requests, held))
+        away = _NOT_PUBLISHED if doubled is None else ''
+        problems = tuple(self._try_all(requests, held, away))
         self._drop_known()
         self._report(problems)
 
@@ -138,23 +148,24 @@ class Restore:
         self,
         requests: Iterable[assignment.ClaimRequest],
         held: frozenset[str],
+        away: str,
     ) -> Iterator[alarm_mod.Problem]:
         """Restore each server; yield what keeps it from that.
 
         :param held: the servers for which something is applied
+        :param away: why none can be restored now, '' if some may be
         """
-        away: exception.PlacementUnavailable | None = None
         for request in requests:
             uuid = request.consumer_uuid
-            advice = _CLAIM
+            reason, advice = away, _WAIT
             try:
-                if away is not None:
-                    raise away
-                reason, advice = self._restore_one(request, uuid in held)
+                if not away:
+                    advice = _CLAIM
+                    reason, advice = self._restore_one(request, uuid in held)
             except exception.PlacementUnavailable as err:
                 # Each of the others would wait as long, and repair with them.
-                away = err
-                reason, advice = str(err).rstrip('.'), _WAIT
+                away = reason = str(err).rstrip('.')
+                advice = _WAIT
             except exception.ExtResourcesError as err:
                 reason = str(err).rstrip('.')
             # Of one server; a third party's plugin may raise anything.
@@ -207,6 +218,10 @@ class Restore:
         :param request: with all that placement has allocated to it
         """
         own = self._list_own(request)
+        root = request.allocations.get(self._host.node.uuid, {})
+        if on_root := own & root.keys():
+            names = ' and '.join(sorted(on_root))
+            return f'it holds {names} on the compute node itself', _MOVE
         if own & frozenset[str]().union(*request.allocations.values()):
             # Built when other software offered the same.
             self._drop(request.consumer_uuid)

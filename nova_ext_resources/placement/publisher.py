@@ -176,11 +176,11 @@ class Publisher(worker.Worker):
         return self._status
 
     @property
-    def doubled(self) -> frozenset[str]:
+    def doubled(self) -> frozenset[str] | None:
         """The classes of this host that the compute node itself offers.
 
-        As the last round has found it. Below the compute node they are
-        closed.
+        As the last round has found it; None before one has. Below the
+        compute node they are closed.
         """
         return self._writer.doubled
 

@@ -109,7 +109,8 @@ class TreeWriter:
     :param memory: remembers over restarts; None reads all at each start
     :param closes_doubles: whether what the compute node itself offers is
         closed below it
-    :ivar doubled: the resource classes that are closed for this reason
+    :ivar doubled: the resource classes that are closed for this reason; None
+        before the compute node was read
     :param sleep: waits between attempts; may be cut short
     :param on_deleted: called after a publication, also after one that broke
         off, that has deleted a provider, or perhaps has
@@ -136,7 +137,7 @@ class TreeWriter:
             if closes_doubles
             else None
         )
-        self.doubled: frozenset[str] = frozenset()
+        self.doubled: frozenset[str] | None = None
 
     def publish(
         self,
@@ -222,8 +223,8 @@ class TreeWriter:
             return (*wanted,)
         classes = {name for one in wanted for name in one.inventories}
         seen = self._root.read(node, listed, classes)
-        self.doubled = seen | (named & classes)
-        return tuple(target_mod.close(one, self.doubled) for one in wanted)
+        self.doubled = doubled = seen | (named & classes)
+        return tuple(target_mod.close(one, doubled) for one in wanted)
 
     def _list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         try:

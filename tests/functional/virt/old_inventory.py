@@ -2,7 +2,7 @@
 
 """Hosts whose compute node itself has a class, and a watcher of placement."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import pathlib
 import threading
 import time
@@ -14,8 +14,10 @@ from nova.scheduler.client import report
 from nova.virt import fake as nova_fake
 from nova.virt import node as nova_node
 
+from nova_ext_resources.host import service as service_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import root as root_mod
 from nova_ext_resources.virt import fake
 from tests.functional.virt import base
 from tests.functional.virt import commands
@@ -255,6 +257,46 @@ class Refusing(fixtures.Fixture):
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova.scheduler.client.report.SchedulerReportClient.post', post
+            )
+        )
+
+
+class Unread(fixtures.Fixture):
+    """The compute node cannot be read while there are faults."""
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        self._faults = faults
+
+    def _setUp(self) -> None:
+        original = root_mod.RootClasses.read
+
+        def read(*args: Any) -> frozenset[str]:
+            for fault in self._faults:
+                raise fault
+            return original(*args)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.root.RootClasses.read', read
+            )
+        )
+
+
+class Starting(fixtures.Fixture):
+    """Finds a host whose nova-compute has not started yet."""
+
+    ext: Any = None
+
+    def _setUp(self) -> None:
+        original = service_mod.HostService.start
+
+        def start(ext: Any) -> None:
+            self.ext = ext
+            original(ext)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.service.HostService.start', start
             )
         )
 

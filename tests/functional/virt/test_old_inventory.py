@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.functional.virt import old_inventory
@@ -183,6 +184,39 @@ class StayTest(old_inventory.OneHostTestCase):
         self.assert_stays(16, 4, 'placement refused')
         self.restart('host1')
         self.assert_moved(16, 4)
+
+    def test_a_first_publication_that_fails(self) -> None:
+        """Nova lists its servers before it moves what they hold."""
+        [server] = self.start_with_servers(4)
+        self.path.unlink()
+        faults = [exception.PlacementUnavailable(action='GET', detail='away')]
+        root = self.get_root()
+        seen: list[Any] = []
+
+        def look() -> None:
+            ext = starting.ext
+            self.wait_until(lambda: ext._restore.problems)
+            seen.extend(ext._restore.problems)
+            seen.append(ext.is_old({root: {WAYS: 4}}))
+
+        with (
+            old_inventory.Refusing(look) as refusing,
+            old_inventory.Unread(faults),
+            old_inventory.Starting() as starting,
+        ):
+            self.start_ours('host1')
+            faults.clear()
+            self.get_ext().publisher.wake()
+
+            self.assertEqual(1, refusing.count)
+            [problem, is_old] = seen
+            self.assertEqual(server['id'], problem.subject)
+            self.assertIn('nothing was published', problem.text)
+            # It could be rebooted without a claim.
+            self.assertTrue(is_old)
+            self.assert_moved(16, 4)
+        self.wait_until(lambda: server['id'] in self.get_ext().host.entries)
+        self.assertEqual({}, self.list_alarms())
 
     def test_a_plugin_that_fails(self) -> None:
         self.start_with_servers(4)

@@ -476,6 +476,36 @@ class LeftAloneTest(RestoreTestCase):
         self.assertEqual([], self.list_problems())
         self.assertEqual(1, self.asked.count(SERVER))
 
+    def test_who_has_them_on_the_compute_node_itself(self) -> None:
+        """From there, they may still be moved."""
+        self.allocated[SERVER] = {with_host.NODE.uuid: {with_host.WAYS: 3}}
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+        self.assertIn('compute node itself', self.restore.problems[0].text)
+        self.allocated[SERVER] = read_allocations(SERVER)
+        self.restore.run()
+        self.assertEqual([], self.list_problems())
+        self.assertIn(SERVER, self.host.entries)
+
+    def test_all_before_anything_was_published(self) -> None:
+        self.come_back()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.restore, '_list_doubled', lambda: None
+            )
+        )
+
+        self.restore.run()
+
+        self.assertEqual(({}, []), (self.host.entries, self.asked))
+        self.assertEqual(
+            {(alarm.NOT_RECORDED, one) for one in (SERVER, OTHER)},
+            {*self.list_problems()},
+        )
+
     def test_all_while_placement_does_not_answer(self) -> None:
         def fail(uuid: str) -> dict[str, dict[str, int]]:
             self.asked.append(uuid)
