@@ -12,6 +12,7 @@ with the same tests. All consumers are placed, or none is.
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import itertools
+from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
@@ -72,6 +73,10 @@ class Plan:
     refusal: Refusal | None = None
 
 
+#: Resource class -> rp_uuid, and what becomes of the consumer there.
+_Choice: TypeAlias = tuple[Mapping[str, str], decide.Decision]
+
+
 def plan(
     view: view_obj.HostView,
     movers: Sequence[Mover],
@@ -115,20 +120,28 @@ class _Search:
     def place(
         self, view: view_obj.HostView, movers: Sequence[Mover]
     ) -> dict[str, Mapping[str, str]] | None:
-        if not movers:
-            return {}
-        first, others = movers[0], movers[1:]
-        for option, decision in self._list_fitting(view, first):
-            found = self.place(decision.view, others)
-            if found is not None:
-                return {first.consumer_uuid: option, **found}
-            if self._dead_ends >= _MAX_DEAD_ENDS:
-                break
-        return None
+        # A loop: a host may have more consumers than Python nests calls.
+        placed: list[Mapping[str, str]] = []
+        untried: list[Iterator[_Choice]] = []
+        while len(placed) < len(movers):
+            if len(untried) == len(placed):
+                fitting = self._list_fitting(view, movers[len(placed)])
+                untried.append(iter(fitting))
+            if (choice := next(untried[-1], None)) is not None:
+                option, decision = choice
+                placed.append(option)
+                view = decision.view
+                continue
+            untried.pop()
+            if not placed or self._dead_ends >= _MAX_DEAD_ENDS:
+                return None
+            placed.pop()
+        uuids = [one.consumer_uuid for one in movers]
+        return dict(zip(uuids, placed, strict=True))
 
     def _list_fitting(
         self, view: view_obj.HostView, mover: Mover
-    ) -> list[tuple[Mapping[str, str], decide.Decision]]:
+    ) -> list[_Choice]:
         """Return where it fits, the best choice first."""
         decided = [
             (option, self._decide(view, mover, option))

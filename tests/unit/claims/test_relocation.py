@@ -5,6 +5,7 @@
 from collections.abc import Mapping, Sequence
 import dataclasses
 import itertools
+import sys
 from typing import Any
 
 import hypothesis
@@ -168,6 +169,17 @@ class PlanTest(base.TestCase):
         found = plan(builders.make_view(clos=40), *movers)
 
         self.assertIsNotNone(found.refusal)
+
+    def test_more_consumers_than_python_nests_calls(self) -> None:
+        number = sys.getrecursionlimit() + 200
+        host = builders.make_view(seats=number)
+
+        found = plan(
+            host, *(make_mover(i, {SEATS: 1}) for i in range(number))
+        )
+
+        self.assertIsNone(found.refusal)
+        self.assertEqual(number, len(found.chosen))
 
     @hypothesis.given(
         st.lists(
