@@ -151,7 +151,7 @@ def add(
     client: placement_client.Client,
     held: responses.Allocations,
     amounts: Mapping[tuple[str, str], int],
-) -> None:
+) -> responses.Allocations:
     """Change how much a consumer holds, unless that has changed.
 
     It is one write with the generation of the reading, and is not repeated.
@@ -159,6 +159,7 @@ def add(
     :param held: as it was read
     :param amounts: (rp_uuid, resource class) -> how much more; less than 0 for
         less
+    :returns: what it holds then, with the generation of the reading
     :raises ConcurrentUpdate: its allocations have changed since
     :raises AllocationRejected: a provider has no room for what it holds then
     :raises PlacementUnavailable: placement does not answer
@@ -173,11 +174,11 @@ def add(
         rp_uuid: {name: amount for name, amount in given.items() if amount}
         for rp_uuid, given in resources.items()
     }
-    client.put_allocations(
-        dataclasses.replace(
-            held, resources={k: v for k, v in left.items() if v}
-        )
+    written = dataclasses.replace(
+        held, resources={k: v for k, v in left.items() if v}
     )
+    client.put_allocations(written)
+    return written
 
 
 def _find_amounts(

@@ -22,7 +22,8 @@ class Repair:
     """Changes what placement has allocated to one consumer after the other.
 
     Each by one write with the generation of the reading: what has changed
-    since is left as it is.
+    since is left as it is. If placement refuses the write for an amount, each
+    resource is written by itself.
     """
 
     def __init__(
@@ -60,22 +61,61 @@ class Repair:
         held: responses.Allocations,
         wrong: Sequence[finding.Finding],
     ) -> list[finding.Finding]:
+        written = self._try(held, wrong)
+        if len(wrong) > 1 and isinstance(
+            written, exception.AllocationRejected
+        ):
+            return self._change_each(held, wrong)
+        return [_settle(one, written) for one in wrong]
+
+    def _change_each(
+        self,
+        held: responses.Allocations,
+        wrong: Sequence[finding.Finding],
+    ) -> list[finding.Finding]:
+        """Change one resource after the other: some may have room."""
+        found = []
+        for one in wrong:
+            written = self._try(held, [one])
+            found.append(_settle(one, written))
+            if isinstance(written, responses.Allocations):
+                held = self._read_again(written)
+        return found
+
+    def _read_again(
+        self, written: responses.Allocations
+    ) -> responses.Allocations:
+        """Return what was written with its new generation.
+
+        With the old one, which placement refuses, if others have changed it
+        since, or it cannot be read.
+        """
+        try:
+            now = self._placement.get_allocations(written.consumer_uuid)
+        except exception.PlacementError:
+            return written
+        return now if now.resources == written.resources else written
+
+    def _try(
+        self,
+        held: responses.Allocations,
+        wrong: Sequence[finding.Finding],
+    ) -> responses.Allocations | exception.PlacementError:
+        """Change some in one write; return what it wrote, or why it did not.
+
+        :raises CommandError: the journal cannot be written
+        """
         amounts = {
             (one.rp_uuid, one.resource_class): one.correction for one in wrong
         }
         self._write(State.BEGUN, held, wrong)
         try:
-            allocations.add(self._placement, held, amounts)
+            written = allocations.add(self._placement, held, amounts)
         except exception.PlacementError as err:
             self._write(State.FAILED, held, wrong, reason=str(err))
-            return [_leave(one, err) for one in wrong]
+            return err
         self._write(State.DONE, held, wrong)
-        return [
-            dataclasses.replace(
-                one, remedy=finding.Remedy.DONE, text=_describe(one)
-            )
-            for one in wrong
-        ]
+        return written
 
     def _write(
         self,
@@ -106,6 +146,17 @@ class Repair:
 
 def _describe(one: finding.Finding) -> str:
     return 'allocated' if one.correction > 0 else 'deleted'
+
+
+def _settle(
+    one: finding.Finding,
+    written: responses.Allocations | exception.PlacementError,
+) -> finding.Finding:
+    if isinstance(written, exception.PlacementError):
+        return _leave(one, written)
+    return dataclasses.replace(
+        one, remedy=finding.Remedy.DONE, text=_describe(one)
+    )
 
 
 def _leave(

@@ -415,6 +415,27 @@ class MissingTest(SeedsTestCase):
         self.check('there is room again', repaired=(self.lost,))
         self.assert_healthy()
 
+    def test_one_of_two_classes_has_no_room(self) -> None:
+        lost = ('not_allocated', 'POOL_rack1', GB, 2)
+        self.allocate(self.uuid, {self.own: {SEAT: 0}, RACK1: {GB: 0}})
+        room = self.client.get_provider(RACK1).inventories[GB]
+        full = dataclasses.replace(room, reserved=room.total)
+        self.set(RACK1, 'inventories', {GB: full})
+
+        status, rows = self.repair()
+
+        self.assertEqual((1, {self.lost, lost}), (status, _read(rows)))
+        texts = {one['Provider']: one['What To Do'] for one in rows}
+        self.assertEqual('allocated', texts[self.name(self.own)])
+        self.assertIn('not allocated: ', texts['POOL_rack1'])
+        self.assertEqual(
+            {SEAT: 1},
+            self.client.get_allocations(self.uuid).resources[self.own],
+        )
+        self.set(RACK1, 'inventories', {GB: room})
+        self.check('there is room again', repaired=(lost,))
+        self.assert_healthy()
+
     def test_a_server_that_is_deleted_meanwhile(self) -> None:
         """Nothing is allocated to what Nova no longer has."""
         self.lose()

@@ -46,6 +46,44 @@ class _Placement:
         self.written.append(allocations)
 
 
+class _FullPool(_Placement):
+    """Has a pool without room, and checks generations."""
+
+    def __init__(self, held: responses.Allocations) -> None:
+        super().__init__()
+        self.held = held
+
+    def get_allocations(self, _uuid: str) -> responses.Allocations:
+        return self.held
+
+    def put_allocations(self, allocations: responses.Allocations) -> None:
+        if allocations.generation != self.held.generation:
+            raise exception.ConcurrentUpdate(action='set', detail='other')
+        if uuids.pool in allocations.resources:
+            raise exception.AllocationRejected(action='set', detail='full')
+        self.held = dataclasses.replace(
+            allocations, generation=(self.held.generation or 0) + 1
+        )
+        super().put_allocations(allocations)
+
+
+class _ChangedAfter(_FullPool):
+    """Somebody changes the server after each write."""
+
+    def put_allocations(self, allocations: responses.Allocations) -> None:
+        super().put_allocations(allocations)
+        self.held = dataclasses.replace(
+            self.held, resources={}, generation=(self.held.generation or 0) + 1
+        )
+
+
+class _AwayAfter(_ChangedAfter):
+    """And placement does not show it."""
+
+    def get_allocations(self, _uuid: str) -> responses.Allocations:
+        raise exception.PlacementUnavailable(action='show', detail='away')
+
+
 def make_finding(
     remedy: Remedy = Remedy.REPAIR, consumer: str = uuids.gone
 ) -> finding.Finding:
@@ -118,6 +156,56 @@ class RepairTest(base.TestCase):
             [(4, 8), (0, 4)] * 2,
             [(one['before'], one['after']) for one in self.read()],
         )
+
+    def make_three(self) -> list[finding.Finding]:
+        """Make what is missing: of a full pool, and of two other providers."""
+        missing = dataclasses.replace(
+            make_finding(), kind=finding.Kind.NOT_ALLOCATED
+        )
+        return [
+            dataclasses.replace(missing, rp_uuid=one)
+            for one in (uuids.l3, uuids.pool, uuids.other)
+        ]
+
+    def test_what_has_no_room_does_not_keep_others_from_theirs(self) -> None:
+        placement = _FullPool(self.fresh[uuids.gone])
+
+        found = self.repair(placement, *self.make_three())
+
+        self.assertEqual(
+            [Remedy.DONE, Remedy.OPERATOR, Remedy.DONE],
+            [one.remedy for one in found],
+        )
+        self.assertIn('not allocated: ', found[1].text)
+        self.assertIn('full', found[1].text)
+        self.assertEqual(
+            {
+                uuids.l3: {'CUSTOM_LLC_WAYS': 8, 'CUSTOM_OTHER': 1},
+                uuids.node: {'VCPU': 2},
+                uuids.other: {'CUSTOM_LLC_WAYS': 4},
+            },
+            placement.held.resources,
+        )
+        self.assertEqual(
+            ['begun'] * 3
+            + ['failed'] * 3
+            + ['begun', 'done', 'begun', 'failed', 'begun', 'done'],
+            [one['state'] for one in self.read()],
+        )
+
+    def test_what_has_changed_after_the_first_of_them_is_left(self) -> None:
+        for kind in (_ChangedAfter, _AwayAfter):
+            placement = kind(self.fresh[uuids.gone])
+
+            found = self.repair(placement, *self.make_three())
+
+            self.assertEqual(
+                [Remedy.DONE, Remedy.OPERATOR, Remedy.OPERATOR],
+                [one.remedy for one in found],
+            )
+            for one in found[1:]:
+                self.assertIn('changed meanwhile', one.text)
+            self.assertEqual(1, len(placement.written))
 
     def test_each_change_is_noted_before_and_after_it(self) -> None:
         self.repair(_Placement(), make_finding())
