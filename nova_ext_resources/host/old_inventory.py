@@ -67,14 +67,13 @@ class OldInventory:
     def plan(
         self,
         movers: Sequence[relocation.Mover],
-        holding: Collection[str],
+        held: Mapping[str, view_obj.Amounts],
     ) -> relocation.Plan:
         """Choose where each consumer gets what it has on the compute node.
 
-        :param holding: consumers to which placement has allocated anything
-            below the compute node
+        :param held: see :meth:`.HostState.plan_relocation`
         """
-        plan = self._host.plan_relocation(movers, holding)
+        plan = self._host.plan_relocation(movers, held)
         if plan.refusal is not None:
             self.reason = _explain(plan.refusal)
         return plan

@@ -8,7 +8,7 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 (``view``, ``stats``, ``providers``) reads a snapshot.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import threading
 
@@ -255,15 +255,15 @@ class HostResources(lifecycle.Lifecycle):
         return node_traits.find(self.found, self._published, self.node)
 
     def plan_relocation(
-        self, movers: Sequence[relocation.Mover], holding: Collection[str]
+        self,
+        movers: Sequence[relocation.Mover],
+        held: Mapping[str, view_obj.Amounts],
     ) -> relocation.Plan:
         """Choose where consumers get what they have on the compute node.
 
-        :param holding: see :meth:`.HostState.plan_relocation`
+        :param held: see :meth:`.HostState.plan_relocation`
         """
-        return self.state.plan_relocation(
-            movers, holding=holding, tests=self._tests
-        )
+        return self.state.plan_relocation(movers, held=held, tests=self._tests)
 
     # -- what the host's loop does ---------------------------------------
 

@@ -141,28 +141,35 @@ class HostState:
         self,
         movers: Sequence[relocation.Mover],
         *,
-        holding: Collection[str],
+        held: Mapping[str, view_obj.Amounts],
         tests: Sequence[base.ClaimTest],
     ) -> relocation.Plan:
         """Choose where consumers get what they have on the compute node.
 
         The ledger may be older than what is there now, as after a time
         without this package. So an entry counts only if placement has
-        allocated something to its consumer on providers of this host.
+        allocated something to its consumer on providers of this host. What
+        is allocated without an entry, such as room for servers to come, is
+        counted.
 
-        :param holding: these consumers
+        :param held: consumer uuid -> what placement has allocated to it below
+            the compute node
         """
-        moving = {one.consumer_uuid for one in movers}
+        others = _without(held, {one.consumer_uuid for one in movers})
         with self._lock:
+            entries = {u: self.entries.get(u) for u in others}
             view = view_mod.book(
-                self.empty,
-                [
-                    one
-                    for uuid, one in self.entries.items()
-                    if uuid in holding and uuid not in moving
-                ],
-                self._trackers,
+                self.empty, filter(None, entries.values()), self._trackers
             )
+        view = view_mod.count(
+            view,
+            [
+                one
+                for uuid, amounts in others.items()
+                for one in view_mod.list_unrecorded(amounts, entries[uuid])
+            ],
+            self._trackers,
+        )
         return relocation.plan(
             view, movers, trackers=self._trackers, tests=tests
         )

@@ -5,7 +5,7 @@
 Pure: called under the host's lock.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 import dataclasses
 
 from nova_ext_resources.claims import base
@@ -94,6 +94,44 @@ def book(
             tracked.state, one.amount, None if has_room else one.units
         )
         view = view.with_state(place, state)
+    return view
+
+
+def list_unrecorded(
+    amounts: view_obj.Amounts, entry: assignment.Entry | None
+) -> Iterator[tuple[decide.Place, int]]:
+    """Yield what is allocated to a consumer beyond its entry."""
+    recorded = _by_place(
+        one for one in list_held([entry] if entry else []) if one.is_allocated
+    )
+    for rp_uuid, own in amounts.items():
+        for name, amount in own.items():
+            known = recorded.get((rp_uuid, name), ())
+            more = amount - sum(one.amount for one in known)
+            if more > 0:
+                yield (rp_uuid, name), more
+
+
+def count(
+    view: view_obj.HostView,
+    amounts: Iterable[tuple[decide.Place, int]],
+    trackers: Mapping[str, base.Tracker],
+) -> view_obj.HostView:
+    """Count units as taken of which only the number is known.
+
+    In several pieces where one server could not get so many.
+    """
+    for place, amount in amounts:
+        left = amount if place in view.tracked else 0
+        while left:
+            tracked = view.tracked[place]
+            tracker, state = trackers[tracked.tracker], tracked.state
+            sizes = range(min(left, state.available), 0, -1)
+            size = next((n for n in sizes if tracker.fits(state, n)), 0)
+            if not size:
+                break
+            view = view.with_state(place, tracker.take(state, size)[0])
+            left -= size
     return view
 
 

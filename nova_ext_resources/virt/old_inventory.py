@@ -194,12 +194,7 @@ class OldInventory:
         if not classes or not self._old.is_complete:
             return False
         movers = self._list_movers(root_uuid, classes, allocations)
-        holding = {
-            uuid
-            for uuid, one in allocations.items()
-            if one['allocations'].keys() - {root_uuid}
-        }
-        plan = self._old.plan(movers, holding)
+        plan = self._old.plan(movers, _list_below(root_uuid, allocations))
         if plan.refusal is not None:
             LOG.error(
                 'Host %(host)s: %(reason)s',
@@ -303,6 +298,21 @@ class OldInventory:
                 _add(tree, wanted)
             elif not classes.isdisjoint(one.inventories):
                 _update(tree, wanted, classes)
+
+
+def _list_below(
+    root_uuid: str, allocations: _Allocations
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Return what consumers hold elsewhere than on the compute node."""
+    found = {
+        uuid: {
+            rp_uuid: dict(own['resources'])
+            for rp_uuid, own in one['allocations'].items()
+            if rp_uuid != root_uuid
+        }
+        for uuid, one in allocations.items()
+    }
+    return {uuid: one for uuid, one in found.items() if one}
 
 
 def _find_moved(migration_uuid: str) -> Any | None:

@@ -10,6 +10,7 @@ import requests
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import hold
 from tests.functional.virt import old_inventory
 
 WAYS = old_inventory.WAYS
@@ -184,6 +185,46 @@ class StayTest(old_inventory.OneHostTestCase):
         self.assert_stays(16, 4, 'placement refused')
         self.restart('host1')
         self.assert_moved(16, 4)
+
+    def test_room_that_is_held_below(self) -> None:
+        """By consumers of which the ledger has nothing."""
+        text = self.path.read_text()
+        self.stop('host1')
+        self.path.unlink()
+        self.start_ours('host1')
+        self.assert_moved(20, 0)
+        below = {name: uuid for uuid, name in self.list_below().items()}
+        held = self._hold(below['host1_L3_0'], 8)
+        self.stop('host1')
+        self.path.write_text(text)
+        self.start_plain('host1')
+        self.start_with_servers(4)
+        self.path.unlink()
+
+        self.start_ours('host1')
+
+        self.assertEqual((16, 4), self.read_offers()['host1'])
+        text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        self.assertIn('fits nowhere', text)
+        self.client.delete_allocations(held)
+        self.restart('host1')
+        self.assert_moved(16, 4)
+
+    def _hold(self, rp_uuid: str, ways: int) -> str:
+        consumer = hold.make_consumer('lease')
+        answer = self.placement.put(
+            f'/allocations/{consumer}',
+            {
+                'allocations': {rp_uuid: {'resources': {WAYS: ways}}},
+                'project_id': 'fake',
+                'user_id': 'fake',
+                'consumer_generation': None,
+                'consumer_type': hold.CONSUMER_TYPE,
+            },
+            version='1.38',
+        )
+        self.assertEqual(204, answer.status, answer.body)
+        return consumer
 
     def test_a_first_publication_that_fails(self) -> None:
         """Nova lists its servers before it moves what they hold."""

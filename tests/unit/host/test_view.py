@@ -165,6 +165,41 @@ class MakeViewTest(base.TestCase):
         self.assertEqual({}, made.inventories)
 
 
+class CountTest(base.TestCase):
+    """What placement has allocated and the ledger does not have."""
+
+    def test_an_amount_in_pieces(self) -> None:
+        """Free are the ways 4-10; one in their midst is held."""
+        held = view_mod.book(make_view(), [make_entry('one', 0x80)], TRACKERS)
+
+        counted = view_mod.count(held, [((CACHE_UUID, WAYS), 5)], TRACKERS)
+
+        state = counted.tracked[CACHE_UUID, WAYS].state
+        self.assertEqual((6, 1), (state.used, state.free))
+
+    def test_more_than_there_is(self) -> None:
+        place = CACHE_UUID, WAYS
+
+        counted = view_mod.count(
+            make_view(), [(place, 12), ((NODE.uuid, WAYS), 1)], TRACKERS
+        )
+
+        self.assertEqual(0, counted.tracked[place].state.free)
+
+    def test_what_is_recorded_is_not_counted_again(self) -> None:
+        entry = make_entry('one', 0xF0)
+        amounts = {CACHE_UUID: {WAYS: 6}, RDT_UUID: {CLOS: 1}}
+
+        self.assertEqual(
+            [((CACHE_UUID, WAYS), 2), ((RDT_UUID, CLOS), 1)],
+            [*view_mod.list_unrecorded(amounts, entry)],
+        )
+        self.assertEqual(
+            [((CACHE_UUID, WAYS), 6), ((RDT_UUID, CLOS), 1)],
+            [*view_mod.list_unrecorded(amounts, None)],
+        )
+
+
 class BookTest(base.TestCase):
     def book(self, *entries: assignment.Entry) -> view_obj.HostView:
         return view_mod.book(make_view(), entries, TRACKERS)
