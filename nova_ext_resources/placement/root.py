@@ -14,15 +14,13 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import client as placement_client
 
-#: Publications after which a compute node is read again that offered nothing
-#: of this host before, if its generation has changed: every server that comes
-#: or goes changes it. Its classes change only when nova-compute starts, which
-#: also starts the publisher, unless an agent publishes.
-PAUSE = 10
-
 
 class RootClasses:
-    """Reads them only when they may have changed; used by one thread.
+    """Reads them only where the generation of the compute node has changed.
+
+    Every server that comes or goes changes it, and so does whatever moves a
+    class there. At each change, because the publisher may write in the same
+    round: it must not open below what the compute node has just got.
 
     :param call: repeats a call to placement, see :mod:`.retry`
     """
@@ -33,8 +31,7 @@ class RootClasses:
         self._client = client
         self._call = call
         self._seen: frozenset[str] = frozenset()
-        self._generation: int | None = None
-        self._publications = 0
+        self._read_at: tuple[str, int | None] | None = None
 
     def read(
         self,
@@ -44,30 +41,43 @@ class RootClasses:
     ) -> frozenset[str]:
         """Return which of the wanted classes the compute node offers.
 
+        Used by one thread.
+
         :param listed: the tree, with generations
         :raises PlacementError: placement could not be read
         """
-        self._publications += 1
         for root in listed:
-            if root.rp_uuid == node.uuid and self._may_differ(root, wanted):
-                self._seen = self._list_classes(node.uuid)
-                self._generation = root.generation
-                self._publications = 0
+            read_at = root.rp_uuid, root.generation
+            is_root = root.rp_uuid == node.uuid
+            if is_root and wanted and read_at != self._read_at:
+                self._seen = self._call(self._list_classes, node.uuid)
+                self._read_at = read_at
         return self._seen & frozenset(wanted)
 
-    def _may_differ(
-        self, root: provider_obj.Provider, wanted: Collection[str]
-    ) -> bool:
-        if self._generation is None:
-            return bool(wanted)
-        if self._generation == root.generation:
-            return False
-        is_old = not self._seen.isdisjoint(wanted)
-        return is_old or self._publications >= PAUSE
+    def check(self, below: provider_obj.Provider) -> None:
+        """Compare the compute node with what was read of it last.
+
+        Used by any thread; placement is asked once.
+
+        :param below: what shall be written, closed as it was right then
+        :raises PlacementRefused: it is no longer right
+        :raises PlacementError: placement could not be read
+        """
+        if self._read_at is None:
+            return
+        now = self._list_classes(self._read_at[0])
+        moved = sorted((now ^ self._seen) & below.inventories.keys())
+        if moved:
+            raise exception.PlacementRefused(
+                action=f'set inventories of {below.name}',
+                detail=f'{", ".join(moved)} came to the compute node itself, '
+                'or left it, after this round had read it. The next round '
+                'reads it again, some seconds later.',
+            )
 
     def _list_classes(self, rp_uuid: str) -> frozenset[str]:
         try:
-            found = self._call(self._client.list_inventories, rp_uuid)
+            found = self._client.list_inventories(rp_uuid)
         except exception.NotFound:
             return frozenset()
         return frozenset(

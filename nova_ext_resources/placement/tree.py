@@ -361,6 +361,8 @@ class TreeWriter:
 
         If other software writes to it meanwhile, only this provider is read
         again, and its target and the remaining changes are computed again.
+        Where a class has come to the compute node meanwhile, or left it, as by
+        a reshape, nothing more is written: the goal itself is no longer right.
 
         :param is_later: whether its inventories are written later
         """
@@ -371,6 +373,8 @@ class TreeWriter:
             if not is_first:
                 found = self._find(step.rp_uuid)
                 step = dataclasses.replace(step, seen=found)
+                if self._root is not None and step.goal is not None:
+                    self._root.check(step.goal.wanted)
             is_first = False
             target, seen = step.target, step.seen
             while pending := changes.diff(target, seen):

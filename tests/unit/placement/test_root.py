@@ -3,6 +3,9 @@
 """Tests of when a compute node is read again."""
 
 from collections.abc import Mapping
+import dataclasses
+
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
@@ -50,9 +53,7 @@ class RootClassesTest(base.TestCase):
     def test_it_is_read_once(self) -> None:
         self.placement.classes = {'VCPU', 'CUSTOM_OTHER'}
 
-        for _ in range(root.PAUSE - 1):
-            # By servers that come and go.
-            self.generation += 1
+        for _ in range(3):
             self.assertEqual(frozenset(), self.read())
 
         self.assertEqual(1, self.placement.count)
@@ -84,15 +85,23 @@ class RootClassesTest(base.TestCase):
 
         self.assertEqual(3, self.placement.count)
 
-    def test_it_is_read_again_at_last(self) -> None:
-        """An agent does not start when nova-compute does."""
+    def test_what_comes_is_seen_at_once(self) -> None:
+        """Where it is moved back, and where only Nova starts again."""
         self.read()
         self.placement.classes = {WAYS}
         self.generation += 1
-        readings = [self.read() for _ in range(root.PAUSE)]
 
-        self.assertEqual({WAYS}, readings[-1])
-        self.assertEqual(2, self.placement.count)
+        self.assertEqual({WAYS}, self.read())
+
+    def test_another_compute_node_is_read(self) -> None:
+        self.read()
+        self.placement.classes = {WAYS}
+        node = dataclasses.replace(NODE, uuid=uuids.other)
+        listed = provider.Provider(
+            rp_uuid=uuids.other, name='host1', generation=self.generation
+        )
+
+        self.assertEqual({WAYS}, self.root.read(node, [listed], [WAYS]))
 
     def test_classes_of_nova_are_its_own(self) -> None:
         self.placement.classes = {'VCPU'}
