@@ -272,14 +272,26 @@ class Enforcer(abc.ABC):
         """
         return ()
 
+    def list_in_guests(self) -> frozenset[str]:
+        """Return the servers whose guests have what it hands to guests.
+
+        It is asked, besides :meth:`list_applied`, when the ledger has lost
+        servers: for what the hypervisor knows, and the host does not keep.
+        Does I/O.
+
+        :raises EnforcementFailed: that is unknown now
+        """
+        return frozenset()
+
     def recognize(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...] | None:
         """Return the assignments of an entry with the units that are applied.
 
-        Its server is one that ``list_applied`` has just returned, and the
-        ledger has lost it: amounts and providers are those of placement, and
-        the units are missing. No I/O: decides on what ``list_applied`` read.
+        Its server is one that ``list_applied`` or ``list_in_guests`` has just
+        returned, and the ledger has lost it: amounts and providers are those
+        of placement, and the units are missing. No I/O: decides on what that
+        method read.
 
         None: they cannot be told for certain, such as where they are not
         what the server should have. Then an operator has to act.

@@ -2,7 +2,13 @@
 
 """Runs the enforcers of a host in two phases, undone on failure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 import contextlib
 import dataclasses
 
@@ -132,6 +138,15 @@ class Enforcement:
                 raise
             done.append(name)
         return real
+
+    @property
+    def has_pci_functions(self) -> bool:
+        """Whether any enforcer hands PCI functions to guests."""
+        default = drivers_base.Enforcer.list_pci_functions
+        return any(
+            type(one).list_pci_functions is not default
+            for one in self._enforcers.values()
+        )
 
     def list_pci_functions(self, entry: assignment.Entry) -> tuple[str, ...]:
         """Return the PCI functions that the guest of a server must have.
@@ -317,6 +332,26 @@ class Enforcement:
                     )
                 )
         return problems
+
+    def list_in_guests(
+        self, wanted: Mapping[str, Collection[str]]
+    ) -> frozenset[str]:
+        """Return the servers whose guests have what enforcers hand to guests.
+
+        :param wanted: server -> the resource classes that it requests
+        :raises EnforcementFailed: that is unknown now
+        """
+        found = set[str]()
+        for name, enforcer in self._enforcers.items():
+            served = {
+                uuid
+                for uuid, classes in wanted.items()
+                if any(map(enforcer.serves, classes))
+            }
+            if served:
+                with self._translated(name):
+                    found |= served & enforcer.list_in_guests()
+        return frozenset(found)
 
     def recognize(
         self, entry: assignment.Entry

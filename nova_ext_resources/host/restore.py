@@ -32,6 +32,7 @@ _CLAIM = (
     'refused, shelve and unshelve it'
 )
 _WAIT = 'Placement is asked again in every round'
+_ASK = 'The hypervisor is asked again in every round'
 _ALLOCATE = (
     'Shelve and unshelve the server, which allocates and claims its resources '
     'anew'
@@ -117,7 +118,7 @@ class Restore:
         # What was released is left over, and may be gone by now.
         held = everywhere - frozenset(host.enforcement.released)
         away = _NOT_PUBLISHED if doubled is None else ''
-        problems = tuple(self._try_all(requests, held, away))
+        problems = tuple(self._try_known(requests, held, away))
         self._drop_known()
         self._report(problems)
 
@@ -143,6 +144,29 @@ class Restore:
         """Return the resource classes of this host that it requests."""
         wanted = request.requirement.resources.keys()
         return self._host.view.resource_classes & wanted
+
+    def _try_known(
+        self,
+        requests: list[assignment.ClaimRequest],
+        held: frozenset[str],
+        away: str,
+    ) -> Iterator[alarm_mod.Problem]:
+        """Restore each server, first those whose units can be told.
+
+        Of the others, a claim could take what the guest of one of these has.
+
+        :param held: see :meth:`_try_all`, as is ``away``
+        """
+        wanted = {one.consumer_uuid: self._list_own(one) for one in requests}
+        try:
+            held |= self._host.enforcement.list_in_guests(wanted)
+        except exception.EnforcementFailed as err:
+            reason = str(err).rstrip('.')
+            for uuid in wanted:
+                yield _make_problem(uuid, reason, uuid in held, _ASK)
+            return
+        requests.sort(key=lambda one: one.consumer_uuid not in held)
+        yield from self._try_all(requests, held, away)
 
     def _try_all(
         self,

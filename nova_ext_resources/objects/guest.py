@@ -12,7 +12,13 @@ class Guest:
     :ivar name: by which the hypervisor knows it, such as
         ``instance-0000002a``
     :ivar number: of this run; the next start has another
+    :ivar pci_functions: addresses of the PCI functions of the host that it
+        has now; empty where no enforcer hands any to guests
     """
 
     name: str
     number: int
+    # They change while it runs.
+    pci_functions: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )

@@ -9,6 +9,7 @@ device of the host, was read from Nova 34 (``_get_guest_xml``, ``suspend``,
 
 from collections.abc import Iterator
 import contextlib
+import dataclasses
 from typing import Any
 
 import nova.conf
@@ -18,6 +19,8 @@ from nova.virt.libvirt import config
 from nova.virt.libvirt import driver
 from oslo_utils import excutils
 
+from nova_ext_resources.objects import guest as guest_obj
+from nova_ext_resources.virt import functions
 from nova_ext_resources.virt import mixin
 
 CONF = nova.conf.CONF
@@ -80,6 +83,18 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             ],
         )
 
+    def _list_guests(self) -> dict[str, guest_obj.Guest]:
+        found = super()._list_guests()
+        if not self._ext.host.enforcement.has_pci_functions:
+            return found
+        return {
+            one.uuid: dataclasses.replace(
+                found[one.uuid], pci_functions=functions.find(xml)
+            )
+            for one in self._host.list_guests(only_running=True)
+            if one.uuid in found and (xml := _read_xml(one))
+        }
+
     def _list_devices(self, instance: Any) -> list[objects.PciDevice]:
         return [
             objects.PciDevice(address=address, extra_info={})
@@ -97,6 +112,18 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         except BaseException:
             with excutils.save_and_reraise_exception():
                 self.pause(instance)
+
+
+def _read_xml(guest: Any) -> str:
+    """Return the domain of a guest; '' for one that is gone by now."""
+    libvirt = driver.libvirt
+    try:
+        xml: str = guest.get_xml_desc()
+    except libvirt.libvirtError as err:
+        if err.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return ''
+        raise
+    return xml
 
 
 def _list_devices(guest: Any) -> list[Any]:

@@ -154,7 +154,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),
-            list_guests=self._list_running,
+            list_guests=self._list_guests,
             find_building=lambda uuids: servers.find_building(host, uuids),
             long_call_timeout=CONF.long_rpc_timeout,
         )
@@ -203,6 +203,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         guests are processes returns them; Nova's fake driver has none.
         """
         return {}
+
+    def _list_guests(self) -> dict[str, guest.Guest]:
+        """Return these guests with all that enforcers ask about them."""
+        return self._list_running()
 
     def _read_allocations(self, consumer_uuid: str) -> dict[str, Any]:
         """Return what placement has allocated, as Nova passes it to us.

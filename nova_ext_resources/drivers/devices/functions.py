@@ -19,13 +19,22 @@ def find_fault(root: str, address: str) -> str:
     if not os.path.lexists(path):
         return 'the host does not have it'
     # A virtual function has no vendor id in its own configuration space.
-    card = files.read_link(path, 'physfn') or address
+    card = find_card(root, address)
     try:
         if files.is_dead(f'{root}/bus/pci/devices/{card}'):
             return f'{card} does not answer: the card has failed'
     except OSError as err:
         return f'it cannot be read: {err}'
     return ''
+
+
+def find_card(root: str, address: str) -> str:
+    """Return the physical function of a PCI function, which may be itself.
+
+    :param root: ``/sys``
+    """
+    path = f'{root}/bus/pci/devices/{address}'
+    return files.read_link(path, 'physfn') or address
 
 
 def list_passed(root: str) -> frozenset[str]:

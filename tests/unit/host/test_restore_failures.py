@@ -113,6 +113,62 @@ class CannotTellTest(ActingRestoreTestCase):
         self.assertEqual([SERVER], [*self.host.entries])
 
 
+class InGuestsTest(ActingRestoreTestCase):
+    """What the hypervisor knows, and the host does not keep."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        requests = {
+            uuid: test_restore.make_request(uuid) for uuid in (SERVER, LEFT)
+        }
+        self.restore = test_restore.make_restore(self.host, requests=requests)
+        self.order: list[str] = []
+        self.restore._restore = self.note
+
+    def note(
+        self, request: assignment.ClaimRequest, *, is_applied: bool
+    ) -> None:
+        self.order.append(f'{request.consumer_uuid} {is_applied}')
+
+    def answer(self, answer: Any) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.enforcer, 'list_in_guests', side_effect=[answer]
+            )
+        )
+
+    def test_servers_whose_units_it_knows_come_first(self) -> None:
+        for first, second in ((SERVER, LEFT), (LEFT, SERVER)):
+            self.answer(frozenset({first}))
+            self.order.clear()
+
+            self.run_round()
+
+            self.assertEqual([f'{first} True', f'{second} False'], self.order)
+
+    def test_none_is_restored_before_it_answers(self) -> None:
+        self.answer(OSError('libvirt is away'))
+
+        self.assertEqual([SERVER, LEFT], self.run_round())
+
+        self.assertEqual([], self.order)
+        for one in self.restore.problems:
+            self.assertIn('libvirt is away', one.text)
+            self.assertIn('asked again', one.text)
+
+    def test_servers_that_request_none_of_it_do_not_wait(self) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.enforcer, 'serves', return_value=False
+            )
+        )
+        self.answer(OSError('libvirt is away'))
+
+        self.run_round()
+
+        self.assertEqual(2, len(self.order))
+
+
 class UnallocatedTest(ActingRestoreTestCase):
     """Placement has lost what its flavor requests, too."""
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
+
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.hostdev import enforcer
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import sriov
 from tests import base
@@ -40,6 +43,8 @@ class HostdevEnforcerTest(base.TestCase):
         self.tree = sriov.Sysfs(f'{folder}/sys')
         self.tree.add_card(CARD)
         self.names = self.tree.enable(CARD, 2)
+        self.entries: dict[str, assignment.Entry] = {}
+        self.guests: dict[str, guest.Guest] | None = {}
         self.enforcer = self.make_enforcer()
 
     def make_enforcer(self, **values: object) -> enforcer.HostdevEnforcer:
@@ -48,7 +53,15 @@ class HostdevEnforcerTest(base.TestCase):
         )
         for name, value in {'path': str(self.tree.path), **values}.items():
             self.conf.set_override(name, value, 'ext_resources_hostdev')
-        return enforcer.HostdevEnforcer(options, 'host-1')
+        return enforcer.HostdevEnforcer(
+            options, 'host-1', lambda: self.entries, lambda: self.guests
+        )
+
+    def run_guest(self, server: str, *functions: str) -> None:
+        assert self.guests is not None
+        self.guests[server] = guest.Guest(
+            name='instance-1', number=1, pci_functions=frozenset(functions)
+        )
 
     def refuse(self, entry: assignment.Entry) -> str:
         return str(
@@ -138,6 +151,85 @@ class HostdevEnforcerTest(base.TestCase):
         self.enforcer.release(make_entry(*self.names))
 
         self.assertIsNone(self.enforcer.list_applied())
+
+    def test_what_another_guest_has(self) -> None:
+        entry = make_entry(self.names[0])
+        self.run_guest(entry.server_uuid, self.names[0])
+        self.run_guest(uuidsentinel.other, self.names[1])
+        self.enforcer.apply(entry)
+
+        said = self.refuse(make_entry(*self.names))
+
+        self.assertIn(
+            f'{self.names[1]} is in the guest of server {uuidsentinel.other}',
+            said,
+        )
+
+    def test_what_guests_have_while_that_is_unknown(self) -> None:
+        self.guests = None
+
+        self.enforcer.apply(make_entry(self.names[0]))
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcer.list_in_guests
+        )
+        self.assertIn('does not report which guests run', str(err))
+
+    def recognize(self, lost: assignment.Entry) -> list[tuple[str, object]]:
+        """Return nothing where it is in doubt."""
+        self.enforcer.list_in_guests()
+        found = self.enforcer.recognize(lost)
+        return [(one.rp_key, one.units) for one in found or ()]
+
+    def test_the_functions_of_a_guest(self) -> None:
+        self.run_guest(uuidsentinel.server, self.names[1])
+        self.run_guest(uuidsentinel.other)
+        lost = make_entry('')
+
+        self.assertEqual({lost.server_uuid}, self.enforcer.list_in_guests())
+        self.assertEqual(
+            [(f'SRIOV_{CARD}', {'names': [self.names[1]]})],
+            self.recognize(lost),
+        )
+
+    def test_a_function_that_is_a_provider_of_its_own(self) -> None:
+        self.run_guest(uuidsentinel.server, *self.names)
+        lost = make_entry(
+            '', resource_class='FPGA', key=f'FPGA_{self.names[1]}'
+        )
+
+        self.assertEqual(
+            [(f'FPGA_{self.names[1]}', {'names': [self.names[1]]})],
+            self.recognize(lost),
+        )
+
+    def test_what_other_enforcers_apply_stays(self) -> None:
+        self.run_guest(uuidsentinel.server, self.names[1])
+        lost = make_entry('', resource_class='CUSTOM_OTHER')
+
+        self.assertEqual(
+            [(f'SRIOV_{CARD}', {'names': ['']})], self.recognize(lost)
+        )
+
+    def test_functions_that_are_in_doubt(self) -> None:
+        other = '0000:5e:00.0'
+        self.tree.add_card(other)
+        [foreign] = self.tree.enable(other, 1)
+        for functions in ((), self.names, (foreign,)):
+            with self.subTest(functions=functions):
+                self.run_guest(uuidsentinel.server, *functions)
+
+                self.assertEqual([], self.recognize(make_entry('')))
+
+    def test_a_function_that_another_server_holds(self) -> None:
+        self.run_guest(uuidsentinel.server, self.names[1])
+        self.entries[uuidsentinel.other] = dataclasses.replace(
+            make_entry(self.names[1]),
+            consumer_uuid=uuidsentinel.other,
+            server_uuid=uuidsentinel.other,
+        )
+
+        self.assertEqual([], self.recognize(make_entry('')))
 
     def test_it_is_installed(self) -> None:
         found = plugins.load_classes(plugins.ENFORCERS, ['hostdev'])

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Devices in guests of Nova's libvirt driver, where something fails."""
+
+import os
+
+from tests.functional.virt import test_hostdev
+
+
+class LostLedgerTest(test_hostdev.HostdevTestCase):
+    """The ledger is lost while guests run."""
+
+    HOSTS = ('host1',)
+
+    def lose_ledger(self) -> None:
+        path = self.get_ext('host1')._ledger_path
+        self.stop_compute(self.services['host1'])
+        for suffix in ('', '-wal', '-shm'):
+            if os.path.exists(f'{path}{suffix}'):
+                os.unlink(f'{path}{suffix}')
+        self.services['host1'] = self.start_again(self.services['host1'])
+
+    def list_alarms(self) -> list[tuple[str, str]]:
+        found = self.get_ext('host1').health.snapshot().alarms
+        return [(one.name, one.text) for one in found]
+
+    def test_a_server_has_what_its_guest_has(self) -> None:
+        first = self.boot_on('host1')
+        second = self.boot_on('host1')
+        self._delete_server(first)
+        passed = self.list_passed(second)
+
+        self.lose_ledger()
+
+        self.wait_until(lambda: self.list_held(second))
+        self.assertEqual(passed, self.list_held(second))
+        self.assertEqual([], self.list_alarms())
+        third = self.boot_on('host1')
+        self.assert_passed(third, 'host1')
+        self.assertNotEqual(passed, self.list_passed(third))
+        self.assertEqual(passed, self.list_passed(second))
+
+    def test_no_other_server_has_it_before(self) -> None:
+        self._delete_server(self.boot_on('host1'))
+        server = self.boot_on('host1')
+        passed = self.list_passed(server)
+        # As long as nothing says whose it is.
+        self.get_host('host1').release(server['id'])
+
+        other = self._create_server(
+            flavor_id=self.make_vf_flavor(),
+            networks='none',
+            host='host1',
+            expected_state='ERROR',
+        )
+
+        self.assertEqual({}, self.list_passed(other))
+        self.assertEqual(passed, self.list_passed(server))
+        self.assertIn(
+            f'{passed["host1"][0]} is in the guest of server {server["id"]}',
+            ' '.join(self.list_reasons(other, 'ext_resources_apply:')),
+        )
