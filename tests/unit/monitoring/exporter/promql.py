@@ -9,6 +9,7 @@ then has to learn it.
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import datetime
 import operator
 import re
 import time
@@ -40,8 +41,12 @@ _AGGREGATIONS: Mapping[str, Callable[[list[float]], float]] = {
 #: These need series of counters only; their value does not matter here.
 _OF_RANGES = ('rate', 'increase')
 
-#: And these the value that was scraped, as the only one of the range.
+#: And these the last value that was scraped, as the only one of the range.
 _OF_GAUGES = ('max_over_time',)
+
+
+#: How long ago the earlier scrape was.
+_BEFORE = datetime.timedelta(hours=2)
 
 
 class UnknownSeries(Exception):
@@ -59,21 +64,29 @@ class Prometheus:
     """What was scraped of one instance.
 
     :param text: in the text format of Prometheus
+    :param before: what was scraped two hours ago, and not since
     """
 
-    def __init__(self, text: str, instance: str = 'host1:9105') -> None:
+    def __init__(
+        self, text: str, instance: str = 'host1:9105', before: str = ''
+    ) -> None:
         self.types: dict[str, str] = {}
-        self.series: list[Series] = []
+        self.series = self._read(text, instance)
+        self.before = self._read(before, instance)
+
+    def _read(self, text: str, instance: str) -> list[Series]:
+        found = []
         for family in parser.text_string_to_metric_families(text):
             for one in family.samples:
                 self.types[one.name] = family.type
-                self.series.append(
+                found.append(
                     Series(
                         name=one.name,
                         labels={**one.labels, 'instance': instance},
                         value=one.value,
                     )
                 )
+        return found
 
     def ask(self, query: str) -> Value:
         """Evaluate a query.
@@ -102,8 +115,14 @@ class Prometheus:
                 )
         raise NotImplementedError(f'{expr} is not evaluated here')
 
-    def _select(self, expr: promql_parser.VectorSelector) -> Vector:
-        of_name = [one for one in self.series if one.name == expr.name]
+    def _select(
+        self,
+        expr: promql_parser.VectorSelector,
+        reach: datetime.timedelta = datetime.timedelta(),
+    ) -> Vector:
+        # The later value of a series comes last.
+        series = [*(self.before if reach > _BEFORE else ()), *self.series]
+        of_name = [one for one in series if one.name == expr.name]
         if not of_name:
             raise UnknownSeries(f'there is no metric {expr.name}')
         for matcher in expr.matchers.matchers:
@@ -116,7 +135,9 @@ class Prometheus:
 
     def _check_label(self, name: str | None, label: str) -> None:
         if not any(
-            label in one.labels for one in self.series if one.name == name
+            label in one.labels
+            for one in (*self.before, *self.series)
+            if one.name == name
         ):
             raise UnknownSeries(f'metric {name} has no label {label}')
 
@@ -130,7 +151,7 @@ class Prometheus:
         kind = 'gauge' if expr.func.name in _OF_GAUGES else 'counter'
         if self.types.get(selector.name) != kind:
             raise UnknownSeries(f'{selector.name} is no {kind}')
-        return _drop_names(self._select(selector))
+        return _drop_names(self._select(selector, matrix.range))
 
     def _aggregate(self, expr: promql_parser.AggregateExpr) -> Vector:
         vector = self._evaluate(expr.expr)

@@ -59,9 +59,13 @@ class ShippedTestCase(with_host.HostTestCase):
         self.addCleanup(self.server.stop)
         self.server.start()
 
-    def scrape(self) -> promql.Prometheus:
+    def scrape(self, before: str = '') -> promql.Prometheus:
+        return promql.Prometheus(self.read_metrics(), before=before)
+
+    def read_metrics(self) -> str:
         with urllib.request.urlopen(f'{self.server.url}/metrics') as response:
-            return promql.Prometheus(response.read().decode())
+            text: str = response.read().decode()
+        return text
 
     def read(self) -> series.HostSnapshot:
         info = server_obj.NovaServer(flavor='gold', project_id='p1')
@@ -186,11 +190,11 @@ class RulesTest(ShippedTestCase):
         )
         self.pools = (one, other)
 
-    def list_firing(self) -> set[str]:
+    def list_firing(self, before: str = '') -> set[str]:
         (group,) = yaml.safe_load((ETC / 'alerts.yaml').read_text('utf-8'))[
             'groups'
         ]
-        prometheus = self.scrape()
+        prometheus = self.scrape(before)
         return {
             rule['alert']
             for rule in group['rules']
@@ -234,6 +238,25 @@ class RulesTest(ShippedTestCase):
         self.note_all_success()
 
         self.set_pools(hours=2)
+
+        self.assertEqual({'ExtResourcesPoolSilent'}, self.list_firing())
+
+    def test_a_pool_whose_series_is_gone_is_noticed_by_prometheus(
+        self,
+    ) -> None:
+        """With the last host that read it."""
+        self.note_all_success()
+        self.set_pools(hours=2)
+        before = self.read_metrics()
+        self.pools = ()
+
+        self.assertEqual({'ExtResourcesPoolSilent'}, self.list_firing(before))
+
+    def test_a_pool_that_was_never_read(self) -> None:
+        self.note_all_success()
+        self.pools = (
+            pool.SharedPool(name='rack1', resource_class='CUSTOM_RACK1_GB'),
+        )
 
         self.assertEqual({'ExtResourcesPoolSilent'}, self.list_firing())
 
