@@ -9,6 +9,7 @@
 * ``bulk``: writes the inventories of many providers by one request
 * ``changes``: the writes to one provider as values, and their order; pure
 * ``client``: one method per endpoint of the Placement API
+* ``consumers``: its methods of what consumers hold
 * ``endpoint``: one request and its response
 * ``errors``: from a failed request to an error of ours, ``Retriable`` or not
 * ``fields``: writes traits, aggregates or inventories of a provider

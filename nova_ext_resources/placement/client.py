@@ -20,13 +20,14 @@ from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import adapter as adapter_mod
 from nova_ext_resources.placement import bodies
+from nova_ext_resources.placement import consumers
 from nova_ext_resources.placement import endpoint
 from nova_ext_resources.placement import responses
 
 _FORBIDDEN = 403
 
 
-class Client:
+class Client(consumers.Consumers):
     """Speaks to one placement; safe to be used by several threads.
 
     Every method raises :class:`~nova_ext_resources.exception.PlacementError`
@@ -36,7 +37,7 @@ class Client:
     """
 
     def __init__(self, adapter: ks_adapter.Adapter) -> None:
-        self._endpoint = endpoint.Endpoint(adapter)
+        super().__init__(endpoint.Endpoint(adapter))
 
     # Providers
 
@@ -56,7 +57,8 @@ class Client:
         :param in_tree: uuid of any provider of the tree; None lists all
         :param required: only those that have this trait, which must exist
         :param name: only the one with this name
-        :param member_of: only those in the aggregate with this uuid
+        :param member_of: only those in the aggregate with this uuid, or of
+            ``in:<uuid>,<uuid>`` in any of these
         """
         params = {
             'in_tree': in_tree,
@@ -339,7 +341,7 @@ class Client:
             return False
         return True
 
-    # Allocations
+    # Candidates, and what a provider has
 
     def list_candidates(
         self, query: Sequence[tuple[str, str]]
@@ -422,81 +424,6 @@ class Client:
             endpoint.path('resource_providers', rp_uuid, 'allocations'),
             f'show allocations of provider {rp_uuid}',
             lambda body: responses.parse_holders(body['allocations']),
-        )
-
-    def get_allocations(self, consumer_uuid: str) -> responses.Allocations:
-        """Return all that a consumer holds: nothing if it is not known."""
-        return self._endpoint.ask(
-            'GET',
-            endpoint.path('allocations', consumer_uuid),
-            f'show allocations of consumer {consumer_uuid}',
-            lambda body: responses.parse_allocations(consumer_uuid, body),
-        )
-
-    def put_allocations(self, allocations: responses.Allocations) -> None:
-        """Replace all that a consumer holds.
-
-        A consumer of unknown type, as Nova's are, keeps it so.
-
-        :raises ConcurrentUpdate: the consumer's generation has passed, or
-            placement itself lost a race for a provider
-        :raises AllocationRejected: more than a capacity, or against the
-            unit rules of an inventory
-        """
-        uuid = allocations.consumer_uuid
-        self._set_allocations(
-            'PUT', endpoint.path('allocations', uuid), [allocations]
-        )
-
-    def delete_allocations(self, consumer_uuid: str) -> None:
-        """Delete all that a consumer holds; succeed if that is nothing."""
-        with contextlib.suppress(exception.NotFound):
-            self._endpoint.request(
-                'DELETE',
-                endpoint.path('allocations', consumer_uuid),
-                f'delete allocations of consumer {consumer_uuid}',
-            )
-
-    def count_consumers(self, project: str, consumer_type: str) -> int:
-        """Return how many consumers of a project and a type hold anything.
-
-        By one request, whatever their number is.
-        """
-        return self._endpoint.ask(
-            'GET',
-            '/usages',
-            f'count consumers of type {consumer_type}',
-            lambda body: int(
-                body['usages'].get(consumer_type, {}).get('consumer_count', 0)
-            ),
-            params={'project_id': project, 'consumer_type': consumer_type},
-        )
-
-    def post_allocations(
-        self, allocations: Sequence[responses.Allocations]
-    ) -> None:
-        """Replace all that several consumers hold, in one transaction.
-
-        :raises ConcurrentUpdate: as :meth:`put_allocations`; nothing changes
-        :raises AllocationRejected: so does this
-        """
-        self._set_allocations('POST', '/allocations', allocations)
-
-    def _set_allocations(
-        self,
-        method: str,
-        path: str,
-        allocations: Sequence[responses.Allocations],
-    ) -> None:
-        made = bodies.make_allocations(allocations)
-        uuids = ' and '.join(made)
-        self._endpoint.request(
-            method,
-            path,
-            f'set allocations of consumer {uuids}',
-            json=made if method == 'POST' else made[uuids],
-            version=bodies.find_version(allocations),
-            rejected=exception.AllocationRejected,
         )
 
 
