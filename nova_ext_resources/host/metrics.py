@@ -120,7 +120,8 @@ class Metrics:
         entry = self._host.entries.get(uuid)
         server_uuid = entry.server_uuid if entry else uuid
         server = self.servers.look_up(server_uuid)
-        named = f'{server.name} ({server_uuid})' if server else server_uuid
+        name = server.name if server else ''
+        named = f'{name} ({server_uuid})' if name else server_uuid
         if server_uuid == uuid:
             return named
         return f'migration {uuid} of {named}'

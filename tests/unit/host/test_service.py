@@ -754,6 +754,23 @@ class MetricsTest(HostServiceTestCase):
         ):
             self.assertIn(words, text)
 
+    def test_what_a_consumer_is(self) -> None:
+        """A server may have an empty name."""
+        named = server_obj.NovaServer(name='db')
+        made = self.make(
+            list_servers=lambda: {SERVER: named, 'b': server_obj.NovaServer()}
+        )
+        self.addCleanup(made.stop)
+        made.metrics.servers.run_once()
+
+        self.assertEqual(
+            [f'db ({SERVER})', 'b', 'c'],
+            [
+                made.metrics.describe_consumer(one)
+                for one in (SERVER, 'b', 'c')
+            ],
+        )
+
     def test_health_says_what_is_wrong(self) -> None:
         self.start()
 
