@@ -188,6 +188,9 @@ class LaterTest(with_rmd.SimulatorTestCase):
         )
         self.assertEqual(201, answer.status_code)
         self.assertEqual(30, self.simulator.groups['COS2'].bandwidth[0])
+        # RMD compares what it has stored with the mode when it starts.
+        err = self.assertRaises(classes.StartFailed, self.simulator.restart)
+        self.assertIn('current configuration (none)', str(err))
 
     def test_trap_26_the_first_start_without_its_groups_fails(self) -> None:
         self.post_ways('1', 2, 2)
