@@ -29,11 +29,13 @@ _MAX_NAMED = 5
 class Aggregate:
     """A host aggregate of Nova.
 
+    :ivar uuid: of the aggregate in placement, too
     :ivar zone: the availability zone that it is; '' for none
     :ivar hosts: of nova-compute services
     """
 
     name: str
+    uuid: str = ''
     zone: str = ''
     hosts: frozenset[str] = frozenset()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -58,42 +60,62 @@ class Zone:
     """A requested availability zone.
 
     :ivar name: '' where none is requested
-    :ivar hosts: host of a nova-compute -> its zone; empty where all hosts may
-        take the server
+    :ivar hosts: host of a nova-compute -> its zone, by Nova
+    :ivar members: root providers that placement has in the zone; None where
+        all hosts may take the server
     """
 
     name: str = ''
     hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    members: frozenset[str] | None = None
 
-    def find_exclusion(self, host: str) -> str:
+    def find_exclusion(self, rp_uuid: str, host: str) -> str:
         """Return why a host is not in the zone; '' if it may be used.
 
-        :param host: of its nova-compute
+        Placement decides. Nova's aggregates give the reason.
+
+        :param rp_uuid: its root provider
+        :param host: of its nova-compute; '' where that is not known
         """
-        own = self.hosts.get(host, '')
-        if not self.hosts or own == self.name:
+        if self.members is None or rp_uuid in self.members:
             return ''
-        where = (
-            f'in availability zone {own}'
-            if own
-            else 'in no host aggregate that is an availability zone'
-        )
-        return f'it is {where}; {self.name} is requested'
+        own = self.hosts.get(host, '')
+        if own == self.name:
+            return (
+                f'it is in availability zone {own}, but placement does not '
+                'have it in the aggregate; run "nova-manage placement '
+                'sync_aggregates"'
+            )
+        if own:
+            where = f'it is in availability zone {own}'
+        elif host:
+            where = 'it is in no host aggregate that is an availability zone'
+        else:
+            where = 'placement does not have it in an aggregate of the zone'
+        return f'{where}; {self.name} is requested'
 
 
-def find_zone(aggregates: Iterable[Aggregate], name: str) -> Zone:
-    """Return a requested zone.
+def list_uuids(aggregates: Iterable[Aggregate], name: str) -> list[str]:
+    """Return the uuids of the aggregates that are a zone.
 
     One that no aggregate is, Nova asks of no host.
 
     :param name: '' where none is requested
     """
+    return [one.uuid for one in aggregates if name and one.zone == name]
+
+
+def find_zone(
+    aggregates: Iterable[Aggregate], name: str, members: Iterable[str]
+) -> Zone:
+    """Return a zone that an aggregate is, with hosts or without.
+
+    :param members: root providers that placement has in its aggregates
+    """
     hosts = {
         host: one.zone for one in aggregates if one.zone for host in one.hosts
     }
-    if not name or name not in hosts.values():
-        return Zone(name=name)
-    return Zone(name=name, hosts=hosts)
+    return Zone(name=name, hosts=hosts, members=frozenset(members))
 
 
 def list_notes(aggregates: Collection[Aggregate], wish: Wish) -> Iterator[str]:
@@ -104,6 +126,13 @@ def list_notes(aggregates: Collection[Aggregate], wish: Wish) -> Iterator[str]:
             f'No host aggregate is availability zone {wish.zone}. Nova '
             'refuses servers that request it, unless it is [DEFAULT] '
             'default_availability_zone: then hosts of all zones take them.'
+        )
+    elif wish.zone and not any(
+        one.hosts for one in aggregates if one.zone == wish.zone
+    ):
+        yield (
+            f'Availability zone {wish.zone} has no hosts. Nova refuses '
+            'servers that request it.'
         )
     if zones and not wish.zone:
         yield (
@@ -116,7 +145,9 @@ def list_notes(aggregates: Collection[Aggregate], wish: Wish) -> Iterator[str]:
         yield (
             'Nova may leave out hosts by metadata of aggregates. Whether its '
             'scheduler is configured so cannot be read from outside, and this '
-            f'was not considered: {"; ".join(found)}.'
+            f'was not considered: {"; ".join(found)}. Nor was metadata that '
+            'AggregateImagePropertiesIsolation compares with properties of '
+            'the image.'
         )
 
 

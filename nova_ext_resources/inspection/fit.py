@@ -175,7 +175,8 @@ def find_exclusion(
         )
     if reason := services.find_outage(host.name):
         return Step.SERVICE, reason
-    if reason := zone.find_exclusion(services.find_host(host.name)):
+    named = services.find_host(host.name)
+    if reason := zone.find_exclusion(host.root.rp_uuid, named):
         return Step.ZONE, reason
     return None, ''
 

@@ -54,9 +54,14 @@ class Services:
         return '' if self.nodes is None else _UNKNOWN
 
     def find_host(self, name: str) -> str:
-        """Return the host of the nova-compute of a hypervisor."""
-        node = self.nodes.get(name) if self.nodes else None
-        return node.host if node else name
+        """Return the host of the nova-compute of a hypervisor.
+
+        :returns: '' where that is not known: a hypervisor may have another
+            name than its host
+        """
+        if self.nodes is not None and name in self.nodes:
+            return self.nodes[name].host
+        return name if name in self.states else ''
 
     def _explain_state(self, state: str | None) -> str:
         if state is None:

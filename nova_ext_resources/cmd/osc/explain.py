@@ -189,7 +189,7 @@ class Explain(cloud.DrawnCommand):
             tests=plugins.load_claim_tests(trackers),
             published=published,
             services=self.read_services(one.name for one in hosts),
-            zone=aggregates_mod.find_zone(aggregates, wish.zone),
+            zone=wanted.read_zone(self.placement, aggregates, wish.zone),
         )
         fits = [examiner.examine(one) for one in hosts]
         # Inventories say whether so much may be allocated at once.

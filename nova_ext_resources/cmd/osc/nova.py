@@ -343,6 +343,7 @@ def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
 def _parse_aggregate(body: Mapping[str, Any]) -> aggregates_mod.Aggregate:
     return aggregates_mod.Aggregate(
         name=body['name'],
+        uuid=body['uuid'],
         zone=body['availability_zone'] or '',
         hosts=frozenset(body['hosts']),
         metadata=dict(body['metadata']),

@@ -65,17 +65,20 @@ class Simulate(cloud.DrawnCommand):
         aggregates = self.read_aggregates()
         wish = wanted.make_wish(parsed_args, request)
         with cloud.asking():
-            found = self._simulate(parsed_args, demand, aggregates)
+            found, left_out = self._simulate(parsed_args, demand, aggregates)
         data = {
             'flavor': parsed_args.flavor,
             'image': parsed_args.image or '',
             'availability_zone': wish.zone,
             'notes': format_columns.ListColumn(
-                wanted.list_notes(
-                    parsed_args,
-                    request,
-                    aggregates_mod.list_notes(aggregates, wish),
-                )
+                [
+                    *left_out,
+                    *wanted.list_notes(
+                        parsed_args,
+                        request,
+                        aggregates_mod.list_notes(aggregates, wish),
+                    ),
+                ]
             ),
             'servers': sum(one['servers'] for one in found),
             'hosts': format_columns.ListDictColumn(found),
@@ -99,14 +102,16 @@ class Simulate(cloud.DrawnCommand):
         ]
         with cloud.asking():
             demands = {name: demand for name, (_, demand) in read.items()}
-            found, hosts = self._simulate_mix(
+            found, hosts, left_out = self._simulate_mix(
                 arguments, parts, demands, aggregates
             )
         data = {
             'mix': format_columns.DictColumn(parts),
             'image': arguments.image or '',
             'availability_zone': wish.zone,
-            'notes': format_columns.ListColumn([*dict.fromkeys(notes)]),
+            'notes': format_columns.ListColumn(
+                [*dict.fromkeys((*left_out, *notes))]
+            ),
             'rounds': found.rounds,
             'servers': sum(sum(n.values()) for n in found.numbers.values()),
             'runs_out_for': found.flavor,
@@ -133,13 +138,14 @@ class Simulate(cloud.DrawnCommand):
         arguments: argparse.Namespace,
         demand: demand_mod.Demand,
         aggregates: _Aggregates,
-    ) -> list[dict[str, Any]]:
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return rows, and why the one host that is asked for is left out."""
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         placing = _make_placing(demand)
         found, offered, _refusal = wanted.read_hosts(
             self.placement, arguments.host, demand
         )
-        hosts = self._list_usable(arguments, found, aggregates)
+        hosts, left_out = self._list_usable(arguments, found, aggregates)
         refused = self._find_refused(hosts, demand, offered)
         most = arguments.count or _MOST
         simulated = (
@@ -151,7 +157,7 @@ class Simulate(cloud.DrawnCommand):
         return [
             _make_host(host, one.number, one.is_sure, one.fit)
             for host, one in zip(hosts, simulated, strict=True)
-        ]
+        ], left_out
 
     def _simulate_mix(
         self,
@@ -159,10 +165,10 @@ class Simulate(cloud.DrawnCommand):
         parts: Mapping[str, int],
         demands: Mapping[str, demand_mod.Demand],
         aggregates: _Aggregates,
-    ) -> tuple[simulation.Mixed, list[dict[str, Any]]]:
+    ) -> tuple[simulation.Mixed, list[dict[str, Any]], list[str]]:
         made = simulation.Simulation(cloud.read_published(arguments) or {})
         # With the sharing providers of all that any of them requests.
-        hosts = self._list_usable(
+        hosts, left_out = self._list_usable(
             arguments,
             wanted.list_hosts(
                 self.placement, arguments.host, *demands.values()
@@ -184,7 +190,7 @@ class Simulate(cloud.DrawnCommand):
                 for name, demand in demands.items()
             },
         )
-        return found, [
+        rows = [
             _make_host(
                 one,
                 found.numbers[one.name],
@@ -193,23 +199,32 @@ class Simulate(cloud.DrawnCommand):
             )
             for one in hosts
         ]
+        return found, rows, left_out
 
     def _list_usable(
         self,
         arguments: argparse.Namespace,
         hosts: Sequence[host_tree.HostTree],
         aggregates: _Aggregates,
-    ) -> list[host_tree.HostTree]:
-        """Return the hosts that are enabled and up, of the zone if any."""
+    ) -> tuple[list[host_tree.HostTree], list[str]]:
+        """Return the hosts that are enabled and up, of the zone if any.
+
+        :returns: and why the one that is asked for is not among them
+        """
         services = self.read_services(one.name for one in hosts)
-        zone = aggregates_mod.find_zone(
-            aggregates, arguments.availability_zone or ''
+        zone = wanted.read_zone(
+            self.placement, aggregates, arguments.availability_zone or ''
         )
-        return [
-            one
+        reasons = {
+            one.name: fit_mod.find_exclusion(one, services, zone)[1]
             for one in hosts
-            if fit_mod.find_exclusion(one, services, zone)[0] is None
+        }
+        left_out = [
+            f'{name} is left out: {reason}.'
+            for name, reason in reasons.items()
+            if reason and name == arguments.host
         ]
+        return [one for one in hosts if not reasons[one.name]], left_out
 
     def _ask(
         self,

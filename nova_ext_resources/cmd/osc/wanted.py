@@ -3,7 +3,7 @@
 """The arguments that name a flavor, and the hosts that it is for."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent import futures
 import textwrap
 from typing import Any
@@ -114,6 +114,26 @@ def make_wish(
             for key, value in one.extra_specs.items()
         },
     )
+
+
+def read_zone(
+    client: placement_client.Client,
+    found: Collection[aggregates.Aggregate],
+    name: str,
+) -> aggregates.Zone:
+    """Return a requested availability zone, as placement has it.
+
+    :param found: all host aggregates
+    :param name: '' where none is requested
+    :raises PlacementError: placement cannot be read
+    """
+    uuids = aggregates.list_uuids(found, name)
+    if not uuids:
+        return aggregates.Zone(name=name)
+    members = retry.call(
+        client.list_providers, member_of=f'in:{",".join(uuids)}'
+    )
+    return aggregates.find_zone(found, name, (one.rp_uuid for one in members))
 
 
 def list_hosts(

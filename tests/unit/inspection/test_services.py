@@ -63,5 +63,18 @@ class ServicesTest(base.TestCase):
             self.assertIn(wanted, found)
         self.assertEqual('', self.find_outage('other', states={'host': 'up'}))
 
+    def test_the_host_of_a_hypervisor(self) -> None:
+        """Where Nova does not list these, their names may differ."""
+        nodes = make_nodes(up=True)
+        for name, fields, host in (
+            ('up', {'nodes': nodes}, 'ctl'),
+            ('other', {'nodes': nodes}, ''),
+            ('h1', {'states': {'h1': 'up'}}, 'h1'),
+            ('h1.example.org', {'states': {'h1': 'up'}}, ''),
+        ):
+            found = services_mod.Services(**fields)
+
+            self.assertEqual(host, found.find_host(name))
+
     def test_where_nothing_was_read_nothing_is_said(self) -> None:
         self.assertEqual('', self.find_outage('host'))

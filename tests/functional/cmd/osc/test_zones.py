@@ -2,6 +2,10 @@
 
 """Availability zones, aggregates and server groups, as Nova has them."""
 
+from typing import Any
+
+from nova.tests.functional.api import client as nova_client
+
 from nova_ext_resources.cmd.osc import simulate
 from tests.functional.cmd.osc import explaining
 
@@ -18,7 +22,8 @@ class ZonesTest(explaining.ExplainTestCase):
 
     def add_aggregate(self, name: str, host: str, **metadata: str) -> None:
         made = self.admin_api.post_aggregate({'aggregate': {'name': name}})
-        self.admin_api.add_host_to_aggregate(made['id'], host)
+        if host:
+            self.admin_api.add_host_to_aggregate(made['id'], host)
         self.admin_api.api_post(
             f'/os-aggregates/{made["id"]}/action',
             {'set_metadata': {'metadata': metadata}},
@@ -59,6 +64,75 @@ class ZonesTest(explaining.ExplainTestCase):
             '1 hosts of availability zone z that are enabled',
             ' '.join(text.split()),
         )
+
+    def simulate(self, *words: str) -> tuple[dict[str, Any], str]:
+        found, text = self.explain(
+            *('--flavor', self.name, *words), kind=simulate.Simulate
+        )
+        return found, ' '.join(text.split())
+
+    def test_a_zone_without_hosts(self) -> None:
+        """Nova refuses the server; no host fits."""
+        self.add_aggregate('rack3', '', availability_zone='z3')
+        words = '--availability-zone=z3'
+        self.assertRaises(
+            nova_client.OpenStackApiException,
+            self.api.post_server,
+            {
+                'server': self._build_server(
+                    flavor_id=self.flavor, networks='none', az='z3'
+                )
+            },
+        )
+
+        found, text = self.explain('--flavor', self.name, words)
+
+        self.assertEqual(
+            {'zone'}, {one['step'] for one in found['hosts']}, text
+        )
+        self.assertIn('Availability zone z3 has no hosts', text)
+        found, text = self.simulate(words)
+        self.assertEqual(0, found['servers'])
+        self.assertIn('Availability zone z3 has no hosts', text)
+
+    def test_a_host_that_placement_does_not_have_in_the_aggregate(
+        self,
+    ) -> None:
+        """Nova's scheduler asks placement, and finds no host."""
+        self.add_aggregate('rack4', 'host2', availability_zone='z4')
+        client = self.make_command('admin').placement
+        rp_uuid = self._get_provider_uuid_by_host('host2')
+        [listed] = client.list_providers(name='host2')
+        assert listed.generation is not None
+        client.set_aggregates(rp_uuid, [], listed.generation)
+        self.boot(self.flavor, state='ERROR', name='lost', az='z4')
+
+        _found, text = self.explain('--server', 'lost')
+
+        self.assertIn(
+            'host2: does not fit it is in availability zone z4, but placement '
+            'does not have it in the aggregate; run "nova-manage placement '
+            'sync_aggregates"',
+            ' '.join(text.split()),
+        )
+
+    def test_the_host_that_is_asked_for_is_of_another_zone(self) -> None:
+        _found, text = self.simulate(
+            '--availability-zone=z', '--host', 'host2'
+        )
+
+        self.assertIn('fit on 0 of 0 hosts', text)
+        self.assertIn(
+            'Note: host2 is left out: it is in no host aggregate that is an '
+            'availability zone; z is requested.',
+            text,
+        )
+        _found, text = self.explain(
+            *('--mix', f'{self.name}=1', '--host', 'host2'),
+            *('--availability-zone', 'z'),
+            kind=simulate.Simulate,
+        )
+        self.assertIn('host2 is left out', text)
 
     def test_notes_of_what_aggregates_may_mean(self) -> None:
         self.add_aggregate('rack2', 'host2', filter_tenant_id='someone')
