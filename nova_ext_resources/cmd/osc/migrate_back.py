@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import dataclasses
 
 from osc_lib import exceptions
+from oslo_utils import timeutils
 
 from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources import exception
@@ -23,6 +24,11 @@ from nova_ext_resources.placement import retry
 
 #: How often a reading is overtaken by other software before it is given up.
 _ATTEMPTS = 4
+
+#: Seconds without a report after which a nova-compute that is forced down
+#: counts as stopped. Nova itself waits for 60 where it is not forced down,
+#: unless service_down_time says otherwise.
+_SILENCE = 180.0
 
 _Inventories = dict[str, inventory_obj.Inventory]
 
@@ -61,8 +67,11 @@ def _check_down(nova: nova_mod.Nova, host: str) -> None:
         raise exceptions.CommandError(
             f'Nova has no hypervisor {host}: see "openstack hypervisor list".'
         )
-    state = nova.list_compute_services().get(services[host])
-    if state != 'down':
+    service = nova.read_compute_services().get(services[host], {})
+    state = service.get('state')
+    if state == 'down' and service.get('forced_down'):
+        _check_silent(services[host], service.get('updated_at'))
+    elif state != 'down':
         raise exceptions.CommandError(
             f'nova-compute of host {services[host]} is {state or "unknown"} '
             'in Nova, and would move everything again. Stop it (and '
@@ -70,6 +79,27 @@ def _check_down(nova: nova_mod.Nova, host: str) -> None:
             'of these classes in its configuration, name the classes in a '
             'provider configuration file, and revert when "openstack compute '
             'service list" shows it as down. Start it then.'
+        )
+
+
+def _check_silent(host: str, updated_at: str | None) -> None:
+    """Refuse while a nova-compute may run that is only forced down.
+
+    :param updated_at: when it last reported, or was forced down; None: never
+    :raises CommandError: that is not long ago
+    """
+    if updated_at is None:
+        return
+    at = timeutils.normalize_time(timeutils.parse_isotime(updated_at))
+    age = timeutils.delta_seconds(at, timeutils.utcnow())
+    if age < _SILENCE:
+        raise exceptions.CommandError(
+            f'nova-compute of host {host} is forced down, and its entry in '
+            f'Nova changed {age:.0f} seconds ago: it may still run, and would '
+            'move everything again. Stop it (and nova-ext-resources-agent, if '
+            'it runs there), take the mark back ("openstack compute service '
+            f'set --up {host} nova-compute"), and revert when "openstack '
+            'compute service list" shows it as down.'
         )
 
 

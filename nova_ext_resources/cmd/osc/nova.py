@@ -251,6 +251,18 @@ class Nova(compute_mod.Compute):
 
         :raises ComputeUnavailable: as above
         """
+        return {
+            host: None if one['status'] == 'UNKNOWN' else str(one['state'])
+            for host, one in self.read_compute_services().items()
+        }
+
+    def read_compute_services(self) -> dict[str, dict[str, Any]]:
+        """Return host -> its nova-compute, as the API shows it.
+
+        Of a cell away, only its status, UNKNOWN, is there.
+
+        :raises ComputeUnavailable: as above
+        """
         action = 'list services'
         response = self._send(
             action,
@@ -261,9 +273,7 @@ class Nova(compute_mod.Compute):
         return self._understand(
             action,
             lambda one: {
-                str(each['host']): (
-                    None if each['status'] == 'UNKNOWN' else str(each['state'])
-                )
+                str(each['host']): {'state': None, **each}
                 for each in one.json()['services']
             },
             response,

@@ -3,6 +3,7 @@
 """Hosts whose compute node itself has a class, and a watcher of placement."""
 
 from collections.abc import Callable, Mapping, Sequence
+import datetime
 import pathlib
 import threading
 import time
@@ -13,6 +14,7 @@ import fixtures
 from nova.scheduler.client import report
 from nova.virt import fake as nova_fake
 from nova.virt import node as nova_node
+from oslo_utils import timeutils
 
 from nova_ext_resources.host import service as service_mod
 from nova_ext_resources.objects import alarm
@@ -26,6 +28,9 @@ WAYS = 'CUSTOM_LLC_WAYS'
 
 #: As many as the caches of a host have for servers.
 TOTAL = 20
+
+#: Of a nova-compute that was stopped.
+SILENCE = datetime.timedelta(minutes=5)
 
 FILE = """\
 meta: {{schema_version: '1.0'}}
@@ -127,7 +132,14 @@ class OldInventoryTestCase(commands.Commands, base.NovaTestCase):
             service.driver._ext.stop()
 
     def set_down(self, host: str, *, is_down: bool = True) -> None:
-        """Have Nova show a nova-compute as down, or up again."""
+        """Have Nova show a nova-compute as one that is silent, or up again."""
+        now = timeutils.utcnow(with_timezone=True)
+        service = self.services[host].service_ref
+        service.last_seen_up = now - is_down * SILENCE
+        service.save()
+
+    def force_down(self, host: str, *, is_down: bool = True) -> None:
+        """Mark a nova-compute as down, whatever it does, or no longer."""
         uuid = self.services[host].service_ref.uuid
         self.admin_api.put_service_force_down(uuid, is_down)
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from nova_ext_resources.cmd.osc import migrate_back
+from nova_ext_resources.objects import alarm
 from tests.functional.virt import old_inventory
 from tests.unit.cmd.osc import shells
 from tests.unit.cmd.osc import test_pages
@@ -57,6 +58,11 @@ class CommandTest(old_inventory.OneHostTestCase):
 
         self.assertEqual(1, status)
         self.assertIn('nova-compute of host host1 is up', errors)
+        self.force_down('host1')
+        status, _output, errors = self.run_migrate(*back)
+        self.assertEqual(1, status)
+        self.assertIn('nova-compute of host host1 is forced down', errors)
+        self.force_down('host1', is_down=False)
         self.assert_moved(16, 4)
         self.stop('host1')
         self.set_down('host1')
@@ -82,6 +88,23 @@ class CommandTest(old_inventory.OneHostTestCase):
         self.wait_until(lambda: len(host.entries) == 2)
         self.assertEqual(entry.assignments, host.find_entry(uuid).assignments)
         self.assertEqual({}, self.list_alarms())
+
+    def test_who_publishes_all_the_same(self) -> None:
+        """A unit is offered once, whatever runs after the command."""
+        self.start_with_servers(4)
+        self.path.unlink()
+        self.start_ours('host1')
+        self.assert_moved(16, 4)
+        self.set_down('host1')
+
+        migrate_back.revert(self.client, self.make_nova(), 'host1', [WAYS])
+
+        for _ in range(2):
+            self.publish(self.services['host1'])
+            offers = self.read_offers()
+            self.assertEqual((16, 4), offers.pop('host1'))
+            self.assertEqual({(0, 0)}, {*offers.values()})
+        self.assertIn((alarm.OLD_INVENTORY, WAYS), self.list_alarms())
 
     def test_who_writes_meanwhile(self) -> None:
         self.start_with_servers(4)
