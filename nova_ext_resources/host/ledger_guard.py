@@ -98,13 +98,19 @@ def _check_holder(path: str, name: str) -> None:
     """Refuse if a process has the name that may write the ledger.
 
     Any user can take any name, and shall not keep nova-compute from starting.
+    Of a name that nobody can connect to any more, the user is unknown; to have
+    two writers is worse than no start.
 
-    :raises LedgerInUse: it has
+    :raises LedgerInUse: it has, or that is unknown
     """
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             asking.settimeout(0)
             asking.connect(name)
+        except BlockingIOError:
+            # No process accepts connections, so that each start that was
+            # refused still waits for that, and no more can.
+            raise _refuse(path) from None
         except OSError:
             return
         pid, user, _group = _CREDENTIALS.unpack(

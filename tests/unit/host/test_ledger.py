@@ -286,6 +286,24 @@ class RefusedLedgerTest(LedgerTestCase):
             said,
         )
 
+    def test_so_is_one_after_many_such_starts(self) -> None:
+        self.open()
+        for suffix in ('', '.lock'):
+            os.unlink(f'{self.path}{suffix}')
+        self.fill_queue(ledger_guard.make_name(self.path))
+
+        said = self.open_elsewhere()
+
+        self.assertIn('another process of this machine uses it', said)
+
+    def fill_queue(self, name: str) -> None:
+        """Connect until no more can."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                with socket.socket(socket.AF_UNIX) as asking:
+                    asking.settimeout(0)
+                    asking.connect(name)
+
     def test_so_is_one_for_which_the_folder_was_replaced(self) -> None:
         self.path = os.path.join(os.path.dirname(self.path), 'new', 'ledger')
         ledger = self.open()
