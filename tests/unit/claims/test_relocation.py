@@ -174,9 +174,7 @@ class PlanTest(base.TestCase):
         number = sys.getrecursionlimit() + 200
         host = builders.make_view(seats=number)
 
-        found = plan(
-            host, *(make_mover(i, {SEATS: 1}) for i in range(number))
-        )
+        found = plan(host, *(make_mover(i, {SEATS: 1}) for i in range(number)))
 
         self.assertIsNone(found.refusal)
         self.assertEqual(number, len(found.chosen))
