@@ -34,18 +34,16 @@ class OldInventory:
 
     :ivar named: resource class -> path of the provider configuration file
         that has Nova put it on the compute node
+    :ivar unreported: other classes that consumers hold on the compute node,
+        that no plugin reports, and that Nova's driver has removed
     :ivar reason: why the last start did not move the rest; '' if not known
     """
 
     def __init__(self, host: host_mod.HostResources) -> None:
         self._host = host
         self.named: Mapping[str, str] = {}
+        self.unreported: frozenset[str] = frozenset()
         self.reason = ''
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all is known that could be moved, and where to."""
-        return self._host.found.is_complete
 
     def list_classes(self) -> frozenset[str]:
         """Return the classes that are below the compute node, or may be."""
@@ -56,6 +54,13 @@ class OldInventory:
         return frozenset(
             one for one in classes if one.startswith(provider.CUSTOM)
         )
+
+    def list_ready(self) -> frozenset[str]:
+        """Return the classes of which all is known that may be below."""
+        found = self._host.found
+        if found.missing:
+            return frozenset()
+        return self.list_classes() - found.left_out
 
     def list_providers(self) -> Sequence[provider.Provider]:
         """Return what is to be below the compute node.
@@ -107,7 +112,19 @@ class OldInventory:
 
         :param doubled: these classes; None: not known yet
         """
-        for name in sorted(doubled or ()):
+        doubled = frozenset(doubled or ())
+        for name in sorted(self.unreported - doubled):
+            yield alarm.Problem(
+                alarm=alarm.OLD_INVENTORY,
+                subject=name,
+                text=f'{name} is still on the provider of compute node '
+                f'{self._host.node.hypervisor_hostname} itself, where servers '
+                'hold it, and no plugin reports it. It stays there until they '
+                f'are gone. Enable the plugin that reports {name}, or name it '
+                "in a provider configuration file of Nova's, and restart "
+                'nova-compute',
+            )
+        for name in sorted(doubled):
             yield alarm.Problem(
                 alarm=alarm.OLD_INVENTORY,
                 subject=name,
@@ -125,7 +142,7 @@ class OldInventory:
                 'that file, and restart nova-compute'
             )
         reason = self.reason or (
-            _ONLY_AT_START if self.is_complete else _INCOMPLETE
+            _ONLY_AT_START if name in self.list_ready() else _INCOMPLETE
         )
         return f'It was not moved: {reason}'
 

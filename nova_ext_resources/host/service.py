@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -115,13 +115,18 @@ class HostService:
             pools=lambda: self.host.found.pools,
             describe=lambda uuid: self.metrics.describe_consumer(uuid),
             named=lambda: frozenset(self.old.named),
-            # Reports what is still there, and claims what was moved.
-            on_doubled=lambda: self.periodic.wake_soon(),
+            on_doubled=self._note_doubled,
             is_complete=lambda: self.host.found.is_complete,
             memory=memory.Memory(self.host.ledger_path),
             on_deleted=compute.on_deleted,
             interval=self._interval,
         )
+
+    def _note_doubled(self) -> None:
+        if not self.publisher.doubled:
+            self.old.reason = ''
+        # Reports what is still there, and claims what was moved.
+        self.periodic.wake_soon()
 
     def _make_metrics(
         self, state_path: str, compute: nova_compute.NovaCompute
@@ -233,6 +238,20 @@ class HostService:
     def _wake(self) -> None:
         self.publisher.notice()
         self.periodic.wake_soon()
+
+    def list_held(self, rp_uuid: str, classes: Set[str]) -> frozenset[str]:
+        """Return which of these classes consumers hold of a provider.
+
+        All of them where placement does not answer. Does I/O if there are any.
+        """
+        if not classes:
+            return frozenset()
+        try:
+            usages = self._placement.list_usages(rp_uuid)
+        except exception.PlacementError as err:
+            LOG.debug('Placement: %s', err)
+            return frozenset(classes)
+        return frozenset(name for name in classes if usages.get(name))
 
     def is_old(self, allocations: view_obj.Amounts) -> bool:
         """Return whether a server has its resources on the compute node.

@@ -29,6 +29,7 @@
 * ``refusals``: live migrations that a host refuses, and what Nova hears of it
 * ``releases``: the releases of Nova that this package works with
 * ``request``: what one of Nova's instances requests
+* ``reshapes``: why placement refused a reshape of Nova's
 * ``roles``: servers and moves of a host, as Nova knows them
 * ``servers``: servers of a host, as Nova's database has them
 * ``steering``: has Nova choose CPUs near the units of a server

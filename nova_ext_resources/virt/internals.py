@@ -97,6 +97,7 @@ NAMES = (
     'nova.exception:MigrationPreCheckError',
     'nova.exception:NoValidHost',
     'nova.exception:NovaException',
+    'nova.exception:NovaException.kwargs',
     'nova.exception:PciDeviceUnsupportedHypervisor',
     'nova.exception:PlacementReshapeConflict',
     'nova.exception:ReshapeFailed',

@@ -8,7 +8,7 @@ sends both in one request, which placement takes whole or not at all. See
 ResourceTracker ``_update_to_placement`` of Nova 34.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 import contextlib
 import functools
 import os
@@ -28,6 +28,7 @@ from nova_ext_resources.placement import target
 from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import provider_config
 from nova_ext_resources.virt import request
+from nova_ext_resources.virt import reshapes
 from nova_ext_resources.virt import servers
 
 LOG = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class OldInventory:
         self._tracker = tracker
         #: Of the thread that Nova's first update runs in.
         self._local = threading.local()
+        self._has_asked = False
         self._is_moving = False
         self._is_refused = False
         if tracker is not None:
@@ -106,7 +108,7 @@ class OldInventory:
                     nova_exc.ReshapeFailed,
                     nova_exc.PlacementReshapeConflict,
                 ) as err:
-                    if not self._is_moving:
+                    if not self._has_asked:
                         raise
                     self._note_refusal(err)
                     original(context, nodename, startup=True)
@@ -124,14 +126,17 @@ class OldInventory:
         finally:
             self._local.is_starting = False
 
-    def _note_refusal(self, err: Exception) -> None:
-        self._is_moving = False
+    def _note_refusal(self, err: nova_exc.NovaException) -> None:
         self._is_refused = True
-        self._old.reason = (
-            f'placement refused to move it ({err}). Nova needs the role '
-            '"service" for POST /reshaper; restart nova-compute when that is '
-            'corrected'
-        )
+        if self._is_moving:
+            # Otherwise it is known already why nothing moves.
+            node = self._service.host.node
+            names = {
+                node.uuid: node.hypervisor_hostname,
+                **self._service.host.view.keys,
+            }
+            self._old.reason = reshapes.explain(err, names)
+        self._is_moving = False
         LOG.error(
             'Host %(host)s: what servers hold of the compute node itself was '
             'not moved: %(reason)s',
@@ -158,26 +163,44 @@ class OldInventory:
             yield
             return
         root = tree.data(nodename)
-        classes = self._old.list_classes()
-        old = {n: one for n, one in root.inventory.items() if n in classes}
-        if allocations is None and self._may_move(old):
+        # What a file names, Nova adds by itself.
+        old = {
+            name: one
+            for name, one in root.inventory.items()
+            if name.startswith(provider_obj.CUSTOM)
+            and name not in self._old.named
+        }
+        movable = self._list_movable(old)
+        if movable and allocations is None:
+            self._has_asked = True
+            # Nova asks again where other software wrote meanwhile.
+            self._is_moving = False
             raise nova_exc.ReshapeNeeded()
         yield
-        movable = {
-            n: one for n, one in old.items() if n not in self._old.named
-        }
-        if allocations is None or not self._move(
-            tree, root.uuid, frozenset(movable), allocations
-        ):
-            _keep(tree, nodename, movable)
+        moved = frozenset[str]()
+        if movable and self._move(tree, root.uuid, movable, allocations or {}):
+            moved = movable
+        own = tree.data(nodename).inventory
+        kept = self._list_kept(root.uuid, old.keys() - moved - own.keys())
+        _keep(tree, nodename, {name: old[name] for name in kept})
 
-    def _may_move(self, old: _Inventory) -> bool:
-        return (
-            getattr(self._local, 'is_starting', False)
-            and not self._is_refused
-            and self._old.is_complete
-            and not old.keys() <= self._old.named.keys()
-        )
+    def _list_movable(self, old: _Inventory) -> frozenset[str]:
+        """Return the classes that may be moved now."""
+        if self._is_refused or not getattr(self._local, 'is_starting', False):
+            return frozenset()
+        return self._old.list_ready() & old.keys()
+
+    def _list_kept(self, root_uuid: str, left: Set[str]) -> Set[str]:
+        """Return the classes that stay on the compute node.
+
+        Those that plugins report; and those that consumers hold: placement
+        would refuse to remove them, and nova-compute would not start.
+
+        :param left: what the driver itself has removed and did not move
+        """
+        unknown = left - self._old.list_classes()
+        self._old.unreported = self._service.list_held(root_uuid, unknown)
+        return (left - unknown) | self._old.unreported
 
     def _move(
         self,
@@ -190,9 +213,6 @@ class OldInventory:
 
         :param classes: to be moved
         """
-        self._is_moving = True
-        if not classes or not self._old.is_complete:
-            return False
         movers = self._list_movers(root_uuid, classes, allocations)
         plan = self._old.plan(movers, _list_below(root_uuid, allocations))
         if plan.refusal is not None:
@@ -201,6 +221,7 @@ class OldInventory:
                 {'host': self._service.host.host, 'reason': self._old.reason},
             )
             return False
+        self._is_moving = True
         self._open(tree, classes)
         for mover in movers:
             _move_amounts(

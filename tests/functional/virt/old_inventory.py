@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import datetime
+import json
 import pathlib
 import threading
 import time
@@ -15,6 +16,7 @@ from nova.scheduler.client import report
 from nova.virt import fake as nova_fake
 from nova.virt import node as nova_node
 from oslo_utils import timeutils
+import requests
 
 from nova_ext_resources.host import service as service_mod
 from nova_ext_resources.objects import alarm
@@ -25,6 +27,9 @@ from tests.functional.virt import base
 from tests.functional.virt import commands
 
 WAYS = 'CUSTOM_LLC_WAYS'
+
+#: How often a tree is read until nothing is written meanwhile.
+_READINGS = 100
 
 #: As many as the caches of a host have for servers.
 TOTAL = 20
@@ -64,7 +69,7 @@ class PlainDriver(nova_fake.MediumFakeDriver):
 
 
 #: Without any plugin, as if this package were not installed.
-_NOTHING = """
+NOTHING = """
 [ext_resources]
 inventory_providers =
 enforcers =
@@ -96,7 +101,7 @@ class OldInventoryTestCase(commands.Commands, base.NovaTestCase):
 
     def start_plain(self, host: str) -> Any:
         """Start a host without this package."""
-        return self._start(host, self.plain_driver, _NOTHING)
+        return self._start(host, self.plain_driver, NOTHING)
 
     def start_ours(self, host: str) -> Any:
         """Start a host with this package."""
@@ -163,9 +168,10 @@ class OldInventoryTestCase(commands.Commands, base.NovaTestCase):
 
     def read_offers(self, host: str = 'host1') -> dict[str, tuple[int, int]]:
         """Return what offers ways: name -> what is free, what is held."""
-        reading = read_tree(self.client, self.get_root(host))
-        assert reading is not None
-        return reading
+        root = self.get_root(host)
+        # Not while other threads write to it.
+        readings = (read_tree(self.client, root) for _ in range(_READINGS))
+        return next(one for one in readings if one is not None)
 
     def list_held(self, consumer: str) -> Mapping[str, int]:
         """Return name of the provider -> ways that a consumer holds there."""
@@ -241,6 +247,19 @@ def read_tree(
         {p.rp_uuid: p.generation for p in x} for x in (before, after)
     ]
     return found if generations[0] == generations[1] else None
+
+
+def make_answer(status: int, detail: str) -> requests.Response:
+    """Make an answer of placement with an error."""
+    error = {
+        'status': status,
+        'detail': detail,
+        'code': 'placement.undefined_code',
+    }
+    made = requests.Response()
+    made.status_code = status
+    made._content = json.dumps({'errors': [error]}).encode()
+    return made
 
 
 class Refusing(fixtures.Fixture):

@@ -5,8 +5,6 @@
 import functools
 from typing import Any
 
-import requests
-
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -152,9 +150,9 @@ class StayTest(old_inventory.OneHostTestCase):
     def test_a_user_that_may_not(self) -> None:
         self.start_with_servers(4)
         self.path.unlink()
-        response = requests.Response()
-        response.status_code = 403
-        refusing = old_inventory.Refusing(lambda: response)
+        refusing = old_inventory.Refusing(
+            lambda: old_inventory.make_answer(403, 'Access was denied')
+        )
         with refusing:
             self.start_ours('host1')
 
@@ -162,6 +160,61 @@ class StayTest(old_inventory.OneHostTestCase):
         self.assert_stays(16, 4, 'the role "service"')
         self.restart('host1')
         self.assert_moved(16, 4)
+
+    def test_an_answer_that_is_not_expected(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        root = self.get_root()
+        detail = f'{WAYS} of provider {root} cannot be allocated'
+        with old_inventory.Refusing(
+            lambda: old_inventory.make_answer(409, detail)
+        ):
+            self.start_ours('host1')
+
+        self.assert_stays(16, 4, f'{WAYS} of provider host1 ({root}) cannot')
+        text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        self.assertNotIn('role', text)
+
+    def test_a_user_that_may_not_and_what_does_not_fit(self) -> None:
+        """Nova sends the request all the same."""
+        self.start_with_servers(7, 7, 5)
+        self.path.unlink()
+        with old_inventory.Refusing(
+            lambda: old_inventory.make_answer(403, 'Access was denied')
+        ) as refusing:
+            self.start_ours('host1')
+
+        self.assertEqual(1, refusing.count)
+        self.assert_stays(1, 19, 'fits nowhere')
+
+    def test_a_class_that_no_plugin_reports(self) -> None:
+        [server] = self.start_with_servers(4)
+        self.path.unlink()
+        self.host_options = old_inventory.NOTHING
+
+        service = self.start_ours('host1')
+
+        self.publish(service)
+        self.assertEqual({'host1': (16, 4)}, self.read_offers())
+        text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        self.assertIn('no plugin reports it', text)
+        self.host_options = ''
+        self.restart('host1')
+        self.assert_moved(16, 4)
+        self.wait_until(lambda: server['id'] in self.get_ext().host.entries)
+
+    def test_a_class_that_no_plugin_reports_and_no_server_holds(self) -> None:
+        """Nova removes it, as without this package."""
+        [server] = self.start_with_servers(4)
+        self.path.unlink()
+        self.host_options = old_inventory.NOTHING
+        service = self.start_ours('host1')
+
+        self._delete_server(server)
+
+        self.publish(service)
+        self.assertEqual({}, self.read_offers())
+        self.assertEqual({}, self.list_alarms())
 
     def test_others_that_write_once(self) -> None:
         self.start_with_servers(4)
@@ -182,7 +235,7 @@ class StayTest(old_inventory.OneHostTestCase):
             self.start_ours('host1')
 
         self.assertEqual(4, refusing.count)
-        self.assert_stays(16, 4, 'placement refused')
+        self.assert_stays(16, 4, 'other software wrote')
         self.restart('host1')
         self.assert_moved(16, 4)
 
@@ -300,6 +353,15 @@ resources:
 """
 
 
+_BROKEN = """
+  - name: CUSTOM_SEAT
+    type: count
+    units: seats
+    description: More of them are reserved than there are.
+    inventory: {total: 2, reserved: 3}
+"""
+
+
 class PlainTest(old_inventory.OneHostTestCase):
     """A host with Nova's own driver, and servers that float."""
 
@@ -317,6 +379,17 @@ class PlainTest(old_inventory.OneHostTestCase):
     def make_ways_flavor(self, ways: int) -> str:
         return self.make_flavor(resources__CUSTOM_LLC_WAYS=ways)
 
+    def test_another_class_that_is_left_out(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        (self.folder / 'definitions.yaml').write_text(_COUNTED + _BROKEN)
+
+        self.start_ours('host1')
+
+        self.assert_moved(16, 4)
+        found = self.get_ext().host.found
+        self.assertEqual({'CUSTOM_SEAT'}, found.left_out)
+
     def test_a_host_gets_another_driver(self) -> None:
         servers = self.start_with_servers(4, 5)
         self.path.unlink()
@@ -324,6 +397,7 @@ class PlainTest(old_inventory.OneHostTestCase):
         self.start_ours('host1')
 
         self.assert_moved(11, 9)
+        self.assertEqual({}, self.list_alarms())
         host = self.get_ext().host
         self.wait_until(lambda: len(host.entries) == 2)
         for server in servers:

@@ -105,6 +105,29 @@ class NodeTest(RoundsTestCase):
         self.assertTrue(self.is_awake(publisher=True))
 
 
+class OldInventoryTest(RoundsTestCase):
+    """What the compute node itself offers is known by a publication."""
+
+    def test_before_one_any_of_its_resources_may_be_old(self) -> None:
+        for name, is_old in ((with_host.WAYS, True), ('CUSTOM_X', False)):
+            held = {with_host.NODE.uuid: {name: 4}}
+            with self.subTest(name):
+                self.assertEqual(is_old, self.made.is_old(held))
+
+    def test_a_reason_is_forgotten_when_all_is_moved(self) -> None:
+        self.made.old.reason = 'placement refused it'
+        for doubled, reason in (
+            ({with_host.WAYS}, 'placement refused it'),
+            ({}, ''),
+        ):
+            self.made.publisher._writer.doubled = frozenset(doubled)
+
+            self.made._note_doubled()
+
+            self.assertEqual(reason, self.made.old.reason)
+            self.assertTrue(self.is_awake())
+
+
 class DelayTest(RoundsTestCase):
     def test_a_host_that_is_well_is_looked_at_at_its_interval(self) -> None:
         self.made.claim(with_host.make_claim(SERVER))
