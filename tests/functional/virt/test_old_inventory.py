@@ -390,6 +390,25 @@ class PlainTest(old_inventory.OneHostTestCase):
         found = self.get_ext().host.found
         self.assertEqual({'CUSTOM_SEAT'}, found.left_out)
 
+    def test_a_definition_that_goes_while_nova_compute_runs(self) -> None:
+        self.start_with_servers(4)
+        self.path.unlink()
+        with old_inventory.Refusing(
+            lambda: old_inventory.make_answer(403, 'Access was denied')
+        ):
+            service = self.start_ours('host1')
+        self.assert_stays(16, 4, 'the role "service"')
+
+        (self.folder / 'definitions.yaml').write_text(
+            _COUNTED.replace(WAYS, 'CUSTOM_SEAT')
+        )
+
+        self.publish(service)
+        self.publish(service)
+        self.assertEqual((16, 4), self.read_offers()['host1'])
+        text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
+        self.assertIn('no plugin reports it', text)
+
     def test_a_host_gets_another_driver(self) -> None:
         servers = self.start_with_servers(4, 5)
         self.path.unlink()
