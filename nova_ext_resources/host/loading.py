@@ -52,6 +52,7 @@ def load_host(
             enforcers=enforcers,
             ledger=ledger,
             spreads_pins=options.pins_across_caches == 'each',
+            list_guests=list_guests,
         )
     except BaseException:
         ledger.close()

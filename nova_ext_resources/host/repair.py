@@ -6,11 +6,12 @@ Nothing here decides what a server may hold; it finishes what was begun and
 restores what the ledger says.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from oslo_log import log as logging
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import audit_units as units
@@ -46,14 +47,17 @@ class Repair:
         without enforcers that keep nothing; None where that failed
     :ivar unrecorded: consumers that something is applied for and that have no
         entry, as far as the last audit could read
+    :param list_guests: reads which servers run
     """
 
     def __init__(
         self,
         host: lifecycle_mod.Lifecycle,
         trackers: Mapping[str, claims_base.Tracker],
+        list_guests: drivers_base.GuestsReader = dict,
     ) -> None:
         self._host = host
+        self._list_guests = list_guests
         self._trackers = trackers
         self.problems: tuple[alarm_mod.Problem, ...] = ()
         self.recoveries = recoveries_mod.Recoveries()
@@ -61,6 +65,7 @@ class Repair:
         self.unrecorded: frozenset[str] = frozenset()
         self._is_compared = False
         self._lost: frozenset[str] = frozenset()
+        self._ran: Collection[str] | None = None
         self._has_audited = False
         self._hosts: Mapping[str, str] | None = None
 
@@ -91,6 +96,7 @@ class Repair:
         )
         self._is_compared |= live is not None
         self._lost = host.enforcement.list_lost(entries.values(), applied)
+        self._ran = self._find_running(applied)
         findings = audit.compare(
             audit.Seen(
                 before=before,
@@ -234,7 +240,7 @@ class Repair:
         if entry is not None and entry.state is State.APPLIED:
             self._host.enforcement.check_applied(entry)
         if one.kind is Kind.UNAPPLIED and entry is not None:
-            self._note_applied(entry, is_lost=self._is_lost(uuid, applied))
+            self._note_applied(entry, is_lost=self._is_lost(entry))
         elif one.kind is Kind.RELEASING and entry is None:
             LOG.info(
                 'Host %(host)s: server %(uuid)s: the release of its resources '
@@ -242,20 +248,28 @@ class Repair:
                 {'host': self._host.host, 'uuid': uuid},
             )
 
-    def _is_lost(
-        self, uuid: str, applied: Mapping[str, frozenset[str]]
-    ) -> bool:
+    def _is_lost(self, entry: assignment.Entry) -> bool:
         """Return whether a server may have run without what it had.
 
         Not before its start has ended; nor where nothing at all was applied
-        when this process began: the host was booted.
+        when this process began, and no guest of it ran: the host was booted.
         """
-        is_booted = not self._has_audited and not any(applied.values())
         return (
-            uuid in self._lost
-            and not is_booted
-            and not self._host.is_starting(uuid)
+            entry.consumer_uuid in self._lost
+            and (self._ran is None or entry.server_uuid in self._ran)
+            and not self._host.is_starting(entry.consumer_uuid)
         )
+
+    def _find_running(
+        self, applied: Mapping[str, frozenset[str]]
+    ) -> Collection[str] | None:
+        """Return the servers that run, where the host may have been booted.
+
+        :return: None where something has been applied since its boot
+        """
+        if self._has_audited or any(applied.values()):
+            return None
+        return (self._list_guests() or {}) if self._lost else ()
 
     def _note_applied(self, entry: assignment.Entry, *, is_lost: bool) -> None:
         """Log what was applied again, and have a loss reported."""

@@ -48,6 +48,7 @@ class HostResources(lifecycle.Lifecycle):
     :param node: the compute node below which providers are published
     :param providers: inventory providers by name, in order
     :param spreads_pins: see :class:`.Constraints`
+    :param list_guests: reads which servers run
     :raises InvalidConfiguration: a resource needs an enforcer and none of
         the enabled ones serves it
     :raises LedgerError: the ledger cannot be read
@@ -64,6 +65,7 @@ class HostResources(lifecycle.Lifecycle):
         enforcers: Mapping[str, drivers_base.Enforcer],
         ledger: ledger_mod.Ledger,
         spreads_pins: bool = False,
+        list_guests: drivers_base.GuestsReader = dict,
     ) -> None:
         enforcement = enforcement_mod.Enforcement(host, enforcers, trackers)
         self._discovery = discovery.Discovery(
@@ -98,7 +100,7 @@ class HostResources(lifecycle.Lifecycle):
         )
         self.node = node
         self._tests = (*tests.values(),)
-        self._repair = repair.Repair(self, trackers)
+        self._repair = repair.Repair(self, trackers, list_guests)
         self._withheld = withheld.Withheld(ledger.path, host, trackers)
         self._refreshing = threading.Lock()
         self._has_cut_stats = False

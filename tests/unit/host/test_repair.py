@@ -8,6 +8,7 @@ import fixtures
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
 from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import with_host
 
@@ -93,6 +94,29 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
     def test_a_host_that_was_booted_has_lost_nothing(self) -> None:
         self.start()
         self.enforcer.in_force.clear()
+
+        self.assertEqual([('apply', SERVER)], self.heal())
+
+        self.assertEqual([], self.list_recoveries())
+
+    def test_a_guest_that_has_run_on_has_lost_what_it_had(self) -> None:
+        """As when resctrl was mounted anew while nova-compute was down."""
+        self.start()
+        self.start(OTHER, cpu=3)
+        self.enforcer.in_force.clear()
+        one = guest.Guest(name='instance-1', number=1)
+        self.host._repair._list_guests = lambda: {SERVER: one}
+
+        self.heal()
+
+        self.assertEqual(
+            [(alarm.APPLIED_AGAIN, SERVER)], self.list_recoveries()
+        )
+
+    def test_whether_it_has_is_unknown_without_the_hypervisor(self) -> None:
+        self.start()
+        self.enforcer.in_force.clear()
+        self.host._repair._list_guests = lambda: None
 
         self.assertEqual([('apply', SERVER)], self.heal())
 
