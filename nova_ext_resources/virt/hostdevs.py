@@ -53,15 +53,16 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         """Save the guest without its devices, as libvirt demands."""
         guest = self._host.get_guest(instance)
         has = _list_devices(guest)
-        self._detach_pci_devices(
-            guest,
-            [
-                one
-                for one in self._list_devices(instance)
-                if self._get_guest_pci_device(one) in has
-            ],
-        )
-        super().suspend(context, instance)
+        with self._attached_on_failure(instance):
+            self._detach_pci_devices(
+                guest,
+                [
+                    one
+                    for one in self._list_devices(instance)
+                    if self._get_guest_pci_device(one) in has
+                ],
+            )
+            super().suspend(context, instance)
 
     def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -100,6 +101,18 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             objects.PciDevice(address=address, extra_info={})
             for address in self._ext_claims.list_functions(instance)
         ]
+
+    @contextlib.contextmanager
+    def _attached_on_failure(self, instance: Any) -> Iterator[None]:
+        """Do not let a guest that was not saved run on without its devices."""
+        try:
+            yield
+        except BaseException:
+            with (
+                excutils.save_and_reraise_exception(),
+                self._paused_on_failure(instance),
+            ):
+                self._attach_devices(instance)
 
     @contextlib.contextmanager
     def _paused_on_failure(self, instance: Any) -> Iterator[None]:

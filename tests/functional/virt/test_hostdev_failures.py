@@ -3,7 +3,12 @@
 """Devices in guests of Nova's libvirt driver, where something fails."""
 
 import os
+from typing import Any
 
+import fixtures
+from nova.tests.fixtures import libvirt as fakelibvirt
+
+from tests.functional.virt import emulated
 from tests.functional.virt import test_hostdev
 
 
@@ -59,4 +64,77 @@ class LostLedgerTest(test_hostdev.HostdevTestCase):
         self.assertIn(
             f'{passed["host1"][0]} is in the guest of server {server["id"]}',
             ' '.join(self.list_reasons(other, 'ext_resources_apply:')),
+        )
+
+
+class SuspendTest(test_hostdev.HostdevTestCase):
+    """A guest that could not be saved runs on, with its devices."""
+
+    HOSTS = ('host1',)
+
+    def refuse(self, *_args: Any) -> None:
+        raise fakelibvirt.make_libvirtError(
+            fakelibvirt.libvirtError, 'no space left'
+        )
+
+    def suspend(self, server: Any) -> None:
+        self.act(server, 'suspend')
+        self.wait_until(lambda: self.list_faults(server))
+
+    def test_its_memory_cannot_be_saved(self) -> None:
+        server = self.boot_on('host1')
+        passed = self.list_passed(server)
+        self.refuse_to_save()
+
+        self.suspend(server)
+
+        self.assertEqual(passed, self.list_passed(server))
+        self.assertEqual(['libvirtError'], self.list_faults(server))
+
+    def test_it_is_paused_without_its_devices(self) -> None:
+        server = self.boot_on('host1')
+        self.refuse_to_save()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                fakelibvirt.Domain, 'attachDeviceFlags', self.refuse
+            )
+        )
+
+        self.suspend(server)
+
+        [domain] = self.connections['host1'].listAllDomains(
+            emulated.ALL_DOMAINS
+        )
+        self.assertEqual(fakelibvirt.VIR_DOMAIN_PAUSED, domain.info()[0])
+
+    def refuse_to_save(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.guest.Guest.save_memory_state', self.refuse
+            )
+        )
+
+    def test_the_second_device_does_not_go(self) -> None:
+        server = self.boot(self.make_vf_flavor(2), host='host1')
+        passed = self.list_passed(server)
+        detach = fakelibvirt.Domain.detachDeviceFlags
+        gone: list[str] = []
+
+        def detach_one(domain: Any, xml: str, flags: int) -> None:
+            if gone:
+                self.refuse()
+            gone.append(xml)
+            detach(domain, xml, flags)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                fakelibvirt.Domain, 'detachDeviceFlags', detach_one
+            )
+        )
+
+        self.suspend(server)
+
+        self.assertEqual(1, len(gone))
+        self.assertEqual(
+            sorted(passed['host1']), sorted(self.list_passed(server)['host1'])
         )
