@@ -10,7 +10,7 @@
 * ``events``: reports refusals to the owner of a server
 * ``evidence``: whether a server is certainly gone from a host
 * ``fake``: Nova's fake driver with extended resources
-* ``functions``: which PCI functions of the host a domain has
+* ``functions``: which PCI functions of the host a domain has, or lacks
 * ``gate``: which releases of Nova and which driver a start accepts
 * ``holders``: what Nova says of consumers that hold nothing on a host
 * ``hostdevs``: writes devices into the guests of Nova's libvirt driver

@@ -20,6 +20,7 @@ from nova_ext_resources import plugins
 from nova_ext_resources.virt import cachetune
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
+from nova_ext_resources.virt import functions
 from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import request
 
@@ -144,18 +145,27 @@ class Claims:
             self._host.apply(instance.uuid, must_hold=must_hold)
         self._on_changed()
 
-    def check_guest(self, context: Any, instance: Any, xml: str) -> None:
-        """Refuse to start a guest whose cache libvirt would control, too.
+    def check_guest(
+        self, context: Any, instance: Any, xml: str, *, is_resumed: bool
+    ) -> None:
+        """Refuse to start a guest that would not have what its server holds.
+
+        Or whose cache libvirt would control, too.
 
         :param xml: of its domain
+        :param is_resumed: whether it gets its PCI functions after the start
         :raises NovaException: it must not start
         """
+        wanted = () if is_resumed else self.list_functions(instance)
         with (
             self.reported(context, events.APPLY, xml, instance),
             errors.translated(instance, self._host.host),
         ):
             cachetune.check(
                 xml, host=self._host.host, server_uuid=instance.uuid
+            )
+            functions.check(
+                xml, wanted, host=self._host.host, server_uuid=instance.uuid
             )
 
     def list_functions(self, instance: Any) -> tuple[str, ...]:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which PCI functions of the host the domain of a guest has.
+"""Which PCI functions of the host the domain of a guest has, or lacks.
 
 Without those of Neutron's ports, which are interfaces
 (https://libvirt.org/formatdomain.html#host-device-assignment).
 """
 
+from collections.abc import Collection
 from xml.etree import ElementTree
+
+from nova_ext_resources import exception
 
 _ADDRESSES = "./devices/hostdev[@type='pci']/source/address"
 
@@ -29,3 +32,23 @@ def find(xml: str) -> frozenset[str]:
         )
         for one in tree.findall(_ADDRESSES)
     )
+
+
+def check(
+    xml: str, wanted: Collection[str], *, host: str, server_uuid: str
+) -> None:
+    """Refuse a guest without all that its server holds.
+
+    :param wanted: addresses of what it holds
+    :raises EnforcementFailed: its domain lacks one
+    """
+    missing = sorted({*wanted} - find(xml)) if wanted else []
+    if missing:
+        raise exception.EnforcementFailed(
+            enforcer='libvirt',
+            host=host,
+            consumer_uuid=server_uuid,
+            reason='its domain was written before it claimed '
+            f'{" and ".join(missing)}, and the guest is not started without '
+            'it. Reboot the server hard, which writes its domain anew',
+        )

@@ -10,7 +10,7 @@ device of the host, was read from Nova 34 (``_get_guest_xml``, ``suspend``,
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import nova.conf
 from nova import exception as nova_exc
@@ -31,6 +31,10 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     See :meth:`.Enforcer.list_pci_functions`.
     """
+
+    #: Servers whose guests are being started without what they were saved
+    #: without; they get it afterwards.
+    _ext_resuming: ClassVar[set[str]] = set()
 
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -67,7 +71,11 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        super().resume(context, instance, *args, **kwargs)
+        self._ext_resuming.add(instance.uuid)
+        try:
+            super().resume(context, instance, *args, **kwargs)
+        finally:
+            self._ext_resuming.discard(instance.uuid)
         with self._paused_on_failure(instance):
             self._attach_devices(instance)
 

@@ -132,7 +132,12 @@ class LibvirtDriver(
                 return super()._create_guest(
                     context, xml, instance, power_on, pause, post_xml_callback
                 )
-            self._ext_claims.check_guest(context, instance, xml)
+            self._ext_claims.check_guest(
+                context,
+                instance,
+                xml,
+                is_resumed=instance.uuid in self._ext_resuming,
+            )
             stack.enter_context(self._powered_off_on_failure(instance))
             guest = super()._create_guest(
                 context,

@@ -2,6 +2,7 @@
 
 """Devices in guests of Nova's libvirt driver, where something fails."""
 
+import dataclasses
 import os
 from typing import Any
 
@@ -138,3 +139,44 @@ class SuspendTest(test_hostdev.HostdevTestCase):
         self.assertEqual(
             sorted(passed['host1']), sorted(self.list_passed(server)['host1'])
         )
+
+
+class DomainTest(test_hostdev.HostdevTestCase):
+    """A domain that is older than what its server holds."""
+
+    HOSTS = ('host1',)
+
+    def hold_another(self, server: Any) -> None:
+        """Have the server hold another function than its guest has."""
+        [name] = self.list_held(server)['host1']
+        [other] = {*self.names['host1']} - {name}
+        host = self.get_host('host1')
+        entry = host.find_entry(server['id'])
+        host._transitions.record(
+            dataclasses.replace(
+                entry,
+                assignments=tuple(
+                    dataclasses.replace(one, units={'names': [other]})
+                    for one in entry.assignments
+                ),
+            )
+        )
+
+    def test_no_guest_starts_with_it(self) -> None:
+        server = self.boot_on('host1')
+        # Makes the folder in which a rescue leaves the domain.
+        self.reboot_hard(server)
+        self.act(server, 'rescue')
+        self._wait_for_state_change(server, 'RESCUE')
+        self.hold_another(server)
+
+        # Nova starts the domain that it had before.
+        self.act(server, 'unrescue')
+
+        self.wait_until(lambda: self.list_faults(server))
+        self.assertEqual({}, self.list_passed(server))
+        [message] = self.list_faults(server)
+        self.assertIn('its domain was written before', message)
+        self._wait_for_state_change(server, 'ERROR')
+        self.reboot_hard(server)
+        self.assert_passed(server, 'host1')
