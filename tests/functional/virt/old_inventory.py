@@ -9,7 +9,6 @@ import pathlib
 import threading
 import time
 from typing import Any
-from unittest import mock
 
 import fixtures
 from nova.scheduler.client import report
@@ -118,7 +117,9 @@ class OldInventoryTestCase(commands.Commands, base.NovaTestCase):
             return made
 
         (self.folder / f'{host}.conf').write_text(options)
-        with mock.patch('nova.virt.driver.load_compute_driver', load):
+        with fixtures.MonkeyPatch(
+            'nova.virt.driver.load_compute_driver', load
+        ):
             made = self._start_compute(host)
         self.services[host] = made
         if hasattr(made.driver, '_ext'):
