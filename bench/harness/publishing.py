@@ -111,6 +111,8 @@ class Publisher(Side):
             self._writers[node.uuid] = tree.TreeWriter(
                 placement_client.Client(self._adapter),
                 memory=memory.Memory(path),
+                # As the publisher of a host.
+                closes_doubles=True,
             )
         return self._writers[node.uuid]
 

@@ -23,7 +23,8 @@ _R = TypeVar('_R')
 WORKERS = 4
 
 #: Remembered providers that each publication reads again, of which each costs
-#: three requests. So a start with an unchanged tree takes 13.
+#: three requests. So a start with an unchanged tree takes 14, with the tree
+#: and the compute node itself.
 CHECKED = 4
 
 #: No secret: hosts that restart often shall not check the same ones.

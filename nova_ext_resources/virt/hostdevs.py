@@ -10,7 +10,7 @@ device of the host, was read from Nova 34 (``_get_guest_xml``, ``suspend``,
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import nova.conf
 from nova import exception as nova_exc
@@ -32,9 +32,11 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     See :meth:`.Enforcer.list_pci_functions`.
     """
 
-    #: Servers whose guests are being started without what they were saved
-    #: without; they get it afterwards.
-    _ext_resuming: ClassVar[set[str]] = set()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: Servers whose guests are being started without what they were
+        #: saved without; they get it afterwards.
+        self._ext_resuming: set[str] = set()
 
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -56,15 +58,9 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     def suspend(self, context: Any, instance: Any) -> None:
         """Save the guest without its devices, as libvirt demands."""
         guest = self._host.get_guest(instance)
-        has = _list_devices(guest)
         with self._attached_on_failure(instance):
             self._detach_pci_devices(
-                guest,
-                [
-                    one
-                    for one in self._list_devices(instance)
-                    if self._get_guest_pci_device(one) in has
-                ],
+                guest, self._select(instance, guest, is_there=True)
             )
             super().suspend(context, instance)
 
@@ -82,15 +78,20 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     def _attach_devices(self, instance: Any) -> None:
         """Attach what a guest was saved without."""
         guest = self._host.get_guest(instance)
-        has = _list_devices(guest)
         self._attach_pci_devices(
-            guest,
-            [
-                one
-                for one in self._list_devices(instance)
-                if self._get_guest_pci_device(one) not in has
-            ],
+            guest, self._select(instance, guest, is_there=False)
         )
+
+    def _select(
+        self, instance: Any, guest: Any, *, is_there: bool
+    ) -> list[objects.PciDevice]:
+        """Return the devices of a server that its guest has, or lacks."""
+        has = guest.get_all_devices(config.LibvirtConfigGuestHostdevPCI)
+        return [
+            one
+            for one in self._list_devices(instance)
+            if (self._get_guest_pci_device(one) in has) == is_there
+        ]
 
     def _list_guests(self) -> dict[str, guest_obj.Guest]:
         found = super()._list_guests()
@@ -145,11 +146,3 @@ def _read_xml(guest: Any) -> str:
             return ''
         raise
     return xml
-
-
-def _list_devices(guest: Any) -> list[Any]:
-    """Return the PCI devices of the host that a guest has now."""
-    found: list[Any] = guest.get_all_devices(
-        config.LibvirtConfigGuestHostdevPCI
-    )
-    return found

@@ -49,7 +49,7 @@ class PublishingTest(base.TestCase):
             if one['what'].endswith('their limit')
         }
         self.assertEqual(
-            {'nothing changed': 1, 'one inventory changed': 2, 'restart': 13},
+            {'nothing changed': 1, 'one inventory changed': 2, 'restart': 14},
             limits,
         )
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from collections.abc import Callable, Iterator
 import contextlib
 import datetime
 import logging
 import multiprocessing
+import multiprocessing.process
 import os
 import pathlib
 import resource
@@ -242,6 +244,25 @@ class RefusedLedgerTest(LedgerTestCase):
         for word in (self.path, *words):
             self.assertIn(word, str(err))
 
+    def start_holding(
+        self, hold: Callable[[], contextlib.AbstractContextManager[Any]]
+    ) -> multiprocessing.process.BaseProcess:
+        """Have another process enter a context, and stay in it."""
+        context = multiprocessing.get_context('fork')
+        mine, theirs = context.Pipe()
+
+        def run() -> None:
+            with hold():
+                theirs.send(True)
+                signal.pause()
+
+        process = context.Process(target=run)
+        process.start()
+        self.addCleanup(process.join)
+        self.addCleanup(process.kill)
+        self.assertTrue(mine.poll(30))
+        return process
+
     def open_elsewhere(self) -> str:
         """Open it in another process; give what that says."""
         done = subprocess.run(
@@ -324,22 +345,16 @@ class RefusedLedgerTest(LedgerTestCase):
         if os.geteuid():
             self.skipTest('this process cannot be another user')
         log = self.useFixture(fixtures.FakeLogger())
-        context = multiprocessing.get_context('fork')
-        mine, theirs = context.Pipe()
 
-        def hold() -> None:
+        @contextlib.contextmanager
+        def hold() -> Iterator[None]:
             os.setuid(65534)
             with socket.socket(socket.AF_UNIX) as taken:
                 taken.bind(ledger_guard.make_name(self.path))
                 taken.listen()
-                theirs.send(True)
-                signal.pause()
+                yield
 
-        process = context.Process(target=hold)
-        process.start()
-        self.addCleanup(process.join)
-        self.addCleanup(process.kill)
-        self.assertTrue(mine.poll(30))
+        self.start_holding(hold)
 
         self.open().put(make_entry())
 
@@ -381,20 +396,13 @@ class RefusedLedgerTest(LedgerTestCase):
         self.assertEqual([uuidsentinel.server], list(entries))
 
     def test_a_process_that_was_killed_blocks_nobody(self) -> None:
-        context = multiprocessing.get_context('fork')
-        mine, theirs = context.Pipe()
-
-        def hold() -> None:
+        @contextlib.contextmanager
+        def hold() -> Iterator[None]:
             ledger = ledger_mod.Ledger(self.path)
             ledger.put(make_entry())
-            theirs.send(True)
-            signal.pause()
+            yield
 
-        process = context.Process(target=hold)
-        process.start()
-        self.addCleanup(process.join)
-        self.addCleanup(process.kill)
-        self.assertTrue(mine.poll(30))
+        process = self.start_holding(hold)
         self.assert_refused('another process')
 
         process.kill()

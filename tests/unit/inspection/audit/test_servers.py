@@ -272,7 +272,7 @@ class ServersTest(base.TestCase):
         group = (
             'resources_X'
             if any('_X' in one for one in extra_specs)
-            else ('resources')
+            else 'resources'
         )
         more = {k.replace('__', ':'): v for k, v in extra_specs.items()}
         self.add_server(
@@ -287,14 +287,19 @@ class ServersTest(base.TestCase):
                 Remedy.REPAIR if provider else Remedy.OPERATOR, provider
             )
 
-    def test_only_a_provider_with_the_traits_may_be_the_place(self) -> None:
+    def make_fast(self, **fields: Any) -> None:
+        """Give a trait to the cache of which the server never had ways."""
         self.allocate('node1', 'L3_0', 0)
         self.read_fresh()
         self.cloud = clouds.replace_provider(
             self.cloud,
             clouds.make_rp_uuid('node1', 'L3_1'),
             traits=clouds.OWN | {'CUSTOM_FAST'},
+            **fields,
         )
+
+    def test_only_a_provider_with_the_traits_may_be_the_place(self) -> None:
+        self.make_fast()
         for provider, key, value in (
             ('L3_1', 'trait__CUSTOM_FAST', 'required'),
             ('L3_0', 'trait__CUSTOM_FAST', 'forbidden'),
@@ -309,14 +314,7 @@ class ServersTest(base.TestCase):
             self.assert_place(provider, **{key: value})
 
     def test_the_only_provider_lacks_the_traits(self) -> None:
-        self.allocate('node1', 'L3_0', 0)
-        self.read_fresh()
-        self.cloud = clouds.replace_provider(
-            self.cloud,
-            clouds.make_rp_uuid('node1', 'L3_1'),
-            traits=clouds.OWN | {'CUSTOM_FAST'},
-            inventories={},
-        )
+        self.make_fast(inventories={})
         for provider, key, value in (
             ('', 'trait_X__CUSTOM_FAST', 'required'),
             ('', 'trait__CUSTOM_FAST', 'required'),
