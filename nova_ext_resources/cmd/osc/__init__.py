@@ -12,6 +12,7 @@
   show, delete``
 * ``cloud``: commands that read placement and Nova as the client's user
 * ``columns``: reservations as rows and fields
+* ``config_files``: the arguments that name configuration files of Nova
 * ``definition``: ``extended resource definition list, show``
 * ``definition_diff``: ``extended resource definition diff``
 * ``explain``: ``extended resource explain``
@@ -23,11 +24,12 @@
 * ``picture``: a host in the letters of a terminal
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``pool``: ``extended resource pool list``
+* ``published``: what hosts have published, from the database
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``recorded``: what Nova has recorded of a server that did not start or move
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``simulate``: ``extended resource simulate``
-* ``store``: the arguments by which a command finds the store
+* ``store``: commands that work on the store of reservations
 * ``subscription``: ``extended reservation subscription create, list, show,
   delete``
 * ``svg``: a chart as a picture

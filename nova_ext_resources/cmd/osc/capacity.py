@@ -4,7 +4,7 @@
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from osc_lib.command import command
 
@@ -12,8 +12,10 @@ from nova_ext_resources.cmd.osc import columns
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.reservation import amounts
-from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import interval
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation import api
 
 _AMOUNTS = (
     'Zone',
@@ -74,7 +76,7 @@ def _make_row(one: amounts.Amounts) -> tuple[Any, ...]:
 
 def _list_fits(
     arguments: argparse.Namespace,
-    reservations: api.Reservations,
+    reservations: 'api.Reservations',
     servers: dict[str, Any],
     during: interval.Interval,
 ) -> _Table:

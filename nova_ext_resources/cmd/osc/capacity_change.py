@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 import getpass
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_lib.cli import format_columns
 from osc_lib.command import command
@@ -15,7 +15,9 @@ from nova_ext_resources.cmd.osc import columns
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.reservation import capacity_change
-from nova_ext_resources.reservation.store import capacity as capacity_mod
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation.store import capacity as capacity_mod
 
 _COLUMNS = ('Name', 'Host', 'Provider', 'What', 'Starts At', 'Ends At')
 _LONG = (*_COLUMNS, 'Reason', 'Created By', 'Created At')
@@ -108,7 +110,7 @@ def _name_fields() -> list[str]:
 
 
 def _show(
-    outcome: capacity_mod.Outcome,
+    outcome: 'capacity_mod.Outcome',
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the fields of a change, and what became of reservations."""
     names = (*_name_fields(), 'moved', 'degraded')

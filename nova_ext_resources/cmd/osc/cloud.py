@@ -9,16 +9,14 @@ import argparse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import functools
-import os
+import importlib
 from typing import Any
 
 from osc_lib.command import command
 from osc_lib import exceptions
-from oslo_utils import timeutils
 
+from nova_ext_resources.cmd.osc import config_files
 from nova_ext_resources.cmd.osc import nova as nova_mod
-from nova_ext_resources.cmd.osc import store
-from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
@@ -26,9 +24,6 @@ from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.reservation import publication
-from nova_ext_resources.reservation.site import loading
-from nova_ext_resources.reservation.store import publications
-from nova_ext_resources.reservation.store import schema
 
 _FORBIDDEN = 403
 
@@ -142,7 +137,7 @@ class CloudCommand(command.Command):
 
 def add_units(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say where to read what hosts have published."""
-    store.add_config(
+    config_files.add_arguments(
         parser,
         title='which units servers have',
         use='of Nova, for the database of the reservations, in which '
@@ -162,20 +157,12 @@ def read_published(
     """
     if arguments.config_file is None and arguments.config_dir is None:
         return None
-    conf = store.read_conf(arguments)
-    database = loading.open_database(reservation_conf.get_connection(conf))
-    url = database.engine.url
-    if url.get_backend_name() == 'sqlite' and not os.path.exists(
-        str(url.database)
-    ):
-        # To connect would make it, with whoever asks as its owner.
-        raise exceptions.CommandError(
-            f'There is no database of reservations at {url.database}. Name a '
-            'configuration file with the [ext_resources_reservation] '
-            'connection that nova-scheduler has.'
-        )
-    schema.check(database)
-    return publications.read(database, int(timeutils.utcnow_ts()))
+    # What it imports for the database takes a second.
+    published = importlib.import_module('nova_ext_resources.cmd.osc.published')
+    found: publication.Publications = published.read(
+        config_files.read(arguments)
+    )
+    return found
 
 
 @contextlib.contextmanager

@@ -4,15 +4,17 @@
 
 import collections
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cliff import columns
 from osc_lib.cli import format_columns
 
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order
-from nova_ext_resources.reservation.store import records
-from nova_ext_resources.reservation.store import states
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation.store import records
+    from nova_ext_resources.reservation.store import states
 
 LIST = ('Name', 'State', 'Flavor', 'Servers', 'Starts At', 'Ends At')
 LONG = (*LIST, 'Hosts', 'Project', 'Priority', 'Reason')
@@ -30,7 +32,7 @@ class ChangesColumn(columns.FormattableColumn[Any]):
         )
 
 
-def make_row(record: records.Record, *, is_long: bool = False) -> list[Any]:
+def make_row(record: 'records.Record', *, is_long: bool = False) -> list[Any]:
     """Return the columns of a list."""
     request = record.request
     row = [
@@ -52,7 +54,7 @@ def make_row(record: records.Record, *, is_long: bool = False) -> list[Any]:
 
 
 def make_fields(
-    record: records.Record, changes: Sequence[states.Change]
+    record: 'records.Record', changes: 'Sequence[states.Change]'
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the names and the values of all fields of one."""
     request = record.request
@@ -97,7 +99,7 @@ def make_fields(
     return tuple(fields), tuple(fields.values())
 
 
-def _format_expiry(record: records.Record) -> str:
+def _format_expiry(record: 'records.Record') -> str:
     seconds = record.request.expires_after
     if seconds is None:
         return ''

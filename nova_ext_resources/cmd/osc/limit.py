@@ -3,15 +3,18 @@
 """``openstack extended reservation limit set, list, delete``."""
 
 import argparse
+from typing import TYPE_CHECKING
 from collections.abc import Iterator
 
 from osc_lib.command import command
 
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
-from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation.store import limits as own_limits
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation import api
+    from nova_ext_resources.reservation.store import limits as own_limits
 
 _COLUMNS = ('Project', 'Max Ahead', 'Max Duration')
 
@@ -31,7 +34,7 @@ def _seconds(text: str) -> int:
 
 
 def _make_row(
-    reservations: api.Reservations, own: own_limits.OwnLimits
+    reservations: 'api.Reservations', own: 'own_limits.OwnLimits'
 ) -> tuple[str, str, str]:
     """Return what holds for a project, with what holds for all."""
     found = own.fill(reservations.limits.others)

@@ -3,7 +3,8 @@
 """What the OpenStackClient loads at each start, whatever it is asked.
 
 So it imports nothing. The commands are entry points of
-``openstack.extended.v1``.
+``openstack.extended.v1``; cliff imports them at each start, too, so that none
+imports a database before it is asked.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_lib.command import command
 from osc_lib import exceptions
@@ -12,13 +12,15 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import columns
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
-from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation import times
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation import api
+    from nova_ext_resources.reservation.store import records
 
 #: States of what is not over.
 _CURRENT = tuple(one for one in state_mod.State if not one.is_final)
@@ -133,7 +135,7 @@ class _ShowRecord(store.StoreCommand, command.ShowOne):
     """Shows one reservation in the end."""
 
     def show(
-        self, reservations: api.Reservations, record: records.Record
+        self, reservations: 'api.Reservations', record: 'records.Record'
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         changes = reservations.list_changes(record.request.key)
         return columns.make_fields(record, changes)

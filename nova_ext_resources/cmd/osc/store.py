@@ -1,80 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arguments by which a command finds the store of reservations."""
+"""Commands that work on the store of reservations."""
 
 import argparse
-import logging
+import importlib
+from typing import TYPE_CHECKING
 
 from osc_lib.command import command
-from osc_lib import exceptions
-from oslo_config import cfg
 
-from nova_ext_resources.conf import reader
-from nova_ext_resources.conf import reservation as reservation_conf
-from nova_ext_resources.conf import values
-from nova_ext_resources.reservation import api
-from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.cmd.osc import config_files
 
-_USE = (
-    'of Nova, for the database of the reservations and the credentials for '
-    'placement; may be repeated (default: where Nova itself looks, such as '
-    '/etc/nova/nova.conf)'
-)
-
-
-def add_config(
-    parser: argparse.ArgumentParser,
-    *,
-    title: str = 'configuration',
-    use: str = _USE,
-) -> None:
-    """Add the arguments that name configuration files."""
-    group = parser.add_argument_group(title)
-    group.add_argument(
-        '--config-file',
-        metavar='<file>',
-        action='append',
-        help=f'a configuration file {use}',
-    )
-    group.add_argument(
-        '--config-dir',
-        metavar='<folder>',
-        action='append',
-        help='a folder of such files; may be repeated',
-    )
-
-
-def read_conf(arguments: argparse.Namespace) -> cfg.ConfigOpts:
-    """Read the configuration files that the arguments name, or Nova's own.
-
-    :raises CommandError: there is none, or it has a name that reservations
-        do not have
-    :raises InvalidConfiguration: one cannot be read
-    """
-    # It logs a traceback of what our error says in words.
-    logging.getLogger('oslo_db.sqlalchemy.exc_filters').setLevel(
-        logging.CRITICAL
-    )
-    files, folders = arguments.config_file, arguments.config_dir
-    if files is None and folders is None:
-        files, folders = (
-            cfg.find_config_files('nova'),
-            cfg.find_config_dirs('nova'),
-        )
-        if not files and not folders:
-            raise exceptions.CommandError(
-                'There is no nova.conf where Nova looks for it, such as '
-                '/etc/nova; name the file with --config-file.'
-            )
-    files, folders = files or [], folders or []
-    conf = cfg.ConfigOpts()
-    try:
-        reader.parse(conf, files, folders)
-    except cfg.Error as err:
-        raise values.make_unreadable_error(err, [*files, *folders]) from None
-    if problems := reservation_conf.list_misspelt(conf):
-        raise exceptions.CommandError('\n'.join(problems))
-    return conf
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation import api
 
 
 class StoreCommand(command.Command):
@@ -88,14 +25,20 @@ class StoreCommand(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return a parser with the arguments that all commands have."""
         parser = super().get_parser(prog_name)
-        add_config(parser)
+        config_files.add_arguments(parser)
         return parser
 
-    def open(self, arguments: argparse.Namespace) -> api.Reservations:
+    def open(self, arguments: argparse.Namespace) -> 'api.Reservations':
         """Open the store that the arguments name.
 
         :raises CommandError: there is no configuration file, or it has a
             name that reservations do not have
         :raises ExtResourcesError: it cannot be opened
         """
-        return loading.from_conf(read_conf(arguments))
+        # The client imports all commands at each start, whatever it is asked;
+        # what this one imports takes a second.
+        loading = importlib.import_module(
+            'nova_ext_resources.reservation.site.loading'
+        )
+        made: api.Reservations = loading.from_conf(config_files.read(arguments))
+        return made

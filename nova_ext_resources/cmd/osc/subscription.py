@@ -4,7 +4,7 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_lib.cli import format_columns
 from osc_lib.command import command
@@ -12,9 +12,11 @@ from osc_lib.command import command
 from nova_ext_resources.cmd.osc import columns
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
-from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation import times
 from nova_ext_resources.reservation.webhook import rules
+
+if TYPE_CHECKING:
+    from nova_ext_resources.reservation.store import followers
 
 _COLUMNS = ('Id', 'Project', 'State', 'Url', 'Events', 'Sent', 'Failure')
 
@@ -40,7 +42,7 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make_fields(follower: followers.Follower) -> dict[str, Any]:
+def _make_fields(follower: 'followers.Follower') -> dict[str, Any]:
     """Return what may be shown: not the secret, and no token in the URL."""
     one, watched = follower.subscription, follower.subscription.watched
     suspended_at, failure = follower.suspended_at, follower.failure

@@ -11,13 +11,26 @@ from tests.unit.cmd.osc import shells
 from tests.unit import test_packaging
 
 _LOAD = """
+import importlib
 import sys
-import {module}
+
+for one in {modules}:
+    importlib.import_module(one)
 print(sorted(
-    one for one in sys.modules
-    if one.partition('.')[0] in ('sqlalchemy', 'oslo_db', 'keystoneauth1')
+    {{one.partition('.')[0] for one in sys.modules}}.intersection({found})
 ))
 """
+
+
+def load(modules: list[str], *found: str) -> str:
+    """Import the modules; say which packages are imported then."""
+    return subprocess.run(
+        [sys.executable, '-c', _LOAD.format(modules=modules, found=found)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
 
 
 class PluginTest(base.TestCase):
@@ -31,14 +44,22 @@ class PluginTest(base.TestCase):
         self.assertIn(shells.GROUP, groups)
         self.assertIn('openstack.cli.extension', groups)
 
-    def test_other_commands_do_not_load_ours(self) -> None:
-        output = subprocess.run(
-            [sys.executable, '-c', _LOAD.format(module=plugin.__name__)],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        ).stdout
+    def test_the_plugin_imports_nothing(self) -> None:
+        output = load(
+            [plugin.__name__], 'sqlalchemy', 'oslo_db', 'keystoneauth1'
+        )
+
+        self.assertEqual('[]\n', output)
+
+    def test_no_command_imports_a_database_before_it_is_asked(self) -> None:
+        # The client imports those of all groups, whatever it is asked.
+        modules = {
+            one.module
+            for one in test_packaging.list_entry_points()
+            if one.group == shells.GROUP
+        }
+
+        output = load(sorted(modules), 'sqlalchemy', 'oslo_db', 'alembic')
 
         self.assertEqual('[]\n', output)
 

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What hosts have published, from the database of the reservations."""
+
+import os
+
+from osc_lib import exceptions
+from oslo_config import cfg
+from oslo_utils import timeutils
+
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.reservation.store import publications
+from nova_ext_resources.reservation.store import schema
+
+
+def read(conf: cfg.ConfigOpts) -> publication.Publications:
+    """Return host -> its publication.
+
+    :raises CommandError: there is no such database
+    :raises ExtResourcesError: the database cannot be read
+    """
+    database = loading.open_database(reservation_conf.get_connection(conf))
+    url = database.engine.url
+    if url.get_backend_name() == 'sqlite' and not os.path.exists(
+        str(url.database)
+    ):
+        # To connect would make it, with whoever asks as its owner.
+        raise exceptions.CommandError(
+            f'There is no database of reservations at {url.database}. Name a '
+            'configuration file with the [ext_resources_reservation] '
+            'connection that nova-scheduler has.'
+        )
+    schema.check(database)
+    return publications.read(database, int(timeutils.utcnow_ts()))
