@@ -8,6 +8,8 @@ import json
 import pathlib
 from typing import Any
 
+from placement import db_api
+
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
@@ -108,8 +110,23 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
             )
         )
 
-    def read_placement(self, *, has_generations: bool = True) -> Any:
-        """Return all that placement has, as it shows it."""
+    def read_records(self) -> dict[str, list[Any]]:
+        """Return table -> rows, of all that placement has."""
+        engine = db_api.placement_context_manager.reader.get_engine()
+        with engine.connect() as connection:
+            tables = connection.exec_driver_sql(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).scalars()
+            return {
+                name: sorted(
+                    connection.exec_driver_sql(f'SELECT * FROM {name}'),
+                    key=repr,
+                )
+                for name in tables.all()
+            }
+
+    def read_placement(self) -> Any:
+        """Return all that placement shows, without its locks."""
         found = {}
         for one in self._get_all_providers():
             path = f'/resource_providers/{one["uuid"]}'
@@ -126,7 +143,7 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
                     )
                 ),
             ]
-        return found if has_generations else _without_generations(found)
+        return _without_generations(found)
 
 
 def _without_generations(found: Any) -> Any:

@@ -48,7 +48,7 @@ class SeedsTestCase(audits.AuditTestCase):
         self.uuid = self.server['id']
         self.seats = {one: self.find_seats(one) for one in self.HOSTS}
         self.journal = self.folder / 'journal'
-        self.healthy = self.read_placement(has_generations=False)
+        self.healthy = self.read_placement()
         self.assertEqual((0, []), self.audit())
 
     def check(
@@ -59,11 +59,11 @@ class SeedsTestCase(audits.AuditTestCase):
         :param repaired: what can be
         """
         with self.subTest(name):
-            before = self.read_placement()
+            before = self.read_records()
             status, rows = self.audit()
             self.assertEqual((1, {*found, *repaired}), (status, _read(rows)))
             self.assertEqual(len({*found, *repaired}), len(rows))
-            self.assertEqual(before, self.read_placement())
+            self.assertEqual(before, self.read_records())
 
             status, rows = self.repair()
             self.assertEqual(
@@ -73,7 +73,7 @@ class SeedsTestCase(audits.AuditTestCase):
             self.assertEqual({*repaired}, _read(done))
 
             if not repaired:
-                self.assertEqual(before, self.read_placement())
+                self.assertEqual(before, self.read_records())
 
     def repair(self) -> tuple[int, list[Any]]:
         return self.audit('--repair', '--journal', str(self.journal))
@@ -81,7 +81,7 @@ class SeedsTestCase(audits.AuditTestCase):
     def assert_healthy(self) -> None:
         """Placement has all that it had, and nothing else."""
         self.assertEqual(
-            self.healthy, self.read_placement(has_generations=False)
+            self.healthy, self.read_placement()
         )
         self.assertEqual((0, []), self.audit())
 
@@ -222,7 +222,7 @@ class LeftoversTest(SeedsTestCase):
         reverted = self.find_migration(self.server)
         self.migrate_live(self.server, 'host1')
         completed = self.find_migration(self.server)
-        self.healthy = self.read_placement(has_generations=False)
+        self.healthy = self.read_placement()
         for move in (confirmed, reverted, completed):
             self.check_repaired(
                 move.status,
@@ -275,9 +275,9 @@ class LeftoversTest(SeedsTestCase):
             ('server_elsewhere', self.name(self.seats['host2']), SEAT, 1),
             _read(rows),
         )
-        before = self.read_placement()
+        before = self.read_records()
         self.assertEqual((0, []), self.repair())
-        self.assertEqual(before, self.read_placement())
+        self.assertEqual(before, self.read_records())
 
         self.bring_back('host2')
         self.wait_until(
@@ -285,7 +285,7 @@ class LeftoversTest(SeedsTestCase):
         )
         # What Nova leaves of a pool that only the former host reaches.
         self.repair()
-        self.healthy = self.read_placement(has_generations=False)
+        self.healthy = self.read_placement()
         self.check_repaired(
             'evacuated',
             'server_elsewhere',
@@ -403,13 +403,13 @@ class MissingTest(SeedsTestCase):
         seats = self.client.get_provider(self.own).inventories[SEAT]
         full = dataclasses.replace(seats, reserved=seats.total)
         self.set(self.own, 'inventories', {SEAT: full})
-        before = self.read_placement()
+        before = self.read_records()
 
         status, [row] = self.repair()
 
         self.assertEqual((1, {self.lost}), (status, _read([row])))
         self.assertIn('not allocated: ', row['What To Do'])
-        self.assertEqual(before, self.read_placement())
+        self.assertEqual(before, self.read_records())
 
         self.set(self.own, 'inventories', {SEAT: seats})
         self.check('there is room again', repaired=(self.lost,))
@@ -460,13 +460,13 @@ class MissingTest(SeedsTestCase):
 
     def test_while_nova_is_at_work_or_has_failed(self) -> None:
         self.lose()
-        before = self.read_placement()
+        before = self.read_records()
         for fields in ({'task_state': 'migrating'}, {'vm_state': 'resized'}):
             with self.set_state(**fields):
                 self.assertEqual((0, []), self.repair())
         with self.set_state(vm_state='error'):
             self.check('in an error', self.lost)
-        self.assertEqual(before, self.read_placement())
+        self.assertEqual(before, self.read_records())
 
     def test_a_server_of_which_nova_has_nothing_there(self) -> None:
         """As after a rebuild that failed; only Nova allocates all of it."""
@@ -514,7 +514,7 @@ class DoubtTest(SeedsTestCase):
         )
         self.migrate_live(self.server, 'host2')
         self.migrate_live(self.server, 'host1')
-        self.healthy = self.read_placement(has_generations=False)
+        self.healthy = self.read_placement()
         move = self.find_migration(self.server).uuid
         with self.changed(move, {own: {SEAT: 1}}):
             with self.changed(self.uuid, {own: {SEAT: 0}}):
@@ -532,7 +532,7 @@ class DoubtTest(SeedsTestCase):
         other = self.seats['host2']
         row = ('server_elsewhere', self.name(other), SEAT, 1)
         with self.changed(self.uuid, {other: {SEAT: 1}}):
-            before = self.read_placement()
+            before = self.read_records()
             for fields in (
                 {'task_state': 'migrating'},
                 {'vm_state': 'building'},
@@ -544,14 +544,14 @@ class DoubtTest(SeedsTestCase):
                     self.assertEqual((0, {row}), (status, _read(rows)))
             with self.set_state(vm_state='error'):
                 self.check('in an error', row)
-            self.assertEqual(before, self.read_placement())
+            self.assertEqual(before, self.read_records())
         self.assert_healthy()
 
     def test_a_cell_does_not_answer_in_time(self) -> None:
         """Its servers are not shown, and are somewhere all the same."""
         context = nova_context.get_admin_context()
         cells = objects.CellMappingList.get_all(context)
-        before = self.read_placement()
+        before = self.read_records()
         target = nova_context.target_cell
 
         with (
@@ -569,7 +569,7 @@ class DoubtTest(SeedsTestCase):
 
         self.assertEqual(2, status)
         self.assertIn('a cell that does not answer', errors)
-        self.assertEqual(before, self.read_placement())
+        self.assertEqual(before, self.read_records())
 
 
 class MendedTest(SeedsTestCase):
@@ -646,9 +646,9 @@ class ProvidersTest(SeedsTestCase):
         with self.replaced(
             node, 'traits', traits | {provider_obj.OWNER_TRAIT}
         ):
-            before = self.read_placement()
+            before = self.read_records()
             self.assertEqual((0, []), self.repair())
-            self.assertEqual(before, self.read_placement())
+            self.assertEqual(before, self.read_records())
         self.client.delete_allocations(uuids.gone)
 
     def check_pool(self) -> None:
