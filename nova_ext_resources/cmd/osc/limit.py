@@ -3,8 +3,8 @@
 """``openstack extended reservation limit set, list, delete``."""
 
 import argparse
-from typing import TYPE_CHECKING
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from osc_lib.command import command
 

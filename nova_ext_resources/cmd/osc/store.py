@@ -40,5 +40,7 @@ class StoreCommand(command.Command):
         loading = importlib.import_module(
             'nova_ext_resources.reservation.site.loading'
         )
-        made: api.Reservations = loading.from_conf(config_files.read(arguments))
+        made: api.Reservations = loading.from_conf(
+            config_files.read(arguments)
+        )
         return made

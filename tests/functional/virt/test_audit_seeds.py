@@ -80,9 +80,7 @@ class SeedsTestCase(audits.AuditTestCase):
 
     def assert_healthy(self) -> None:
         """Placement has all that it had, and nothing else."""
-        self.assertEqual(
-            self.healthy, self.read_placement()
-        )
+        self.assertEqual(self.healthy, self.read_placement())
         self.assertEqual((0, []), self.audit())
 
     @contextlib.contextmanager
