@@ -183,7 +183,9 @@ class HostResources(lifecycle.Lifecycle):
         """
         text = self.stats()
         room = stats_obj.count_room(text)
-        names = holders.encode([*self.entries.values()], room)
+        names = holders.encode(
+            [*self.entries.values()], room, self.view.list_reserved()
+        )
         return {stats_obj.KEY: text, holders.KEY: names}
 
     def providers(self) -> tuple[provider.Provider, ...]:

@@ -211,6 +211,7 @@ def _make_tracked(
         follows_tasks=one.follows_tasks,
         near=one.cpus if tracker.CAN_BE_NEAR else None,
         alike=one.traits if tracker.CAN_BE_NEAR else None,
+        reserved=one.reserved.get(resource_class),
     )
 
 

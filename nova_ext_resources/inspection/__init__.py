@@ -7,6 +7,7 @@
 * ``fit``: whether a server fits on a host, and what is short where
 * ``flavor_request``: what a flavor requests, and what is wrong with it
 * ``history``: why Nova refused a server, by its actions and events
+* ``legend``: how the parts of a resource are drawn that no server has
 * ``markup``: text within XML and HTML
 * ``names``: what consumers of placement are, for people
 * ``placing``: places servers of one request in what a host has left

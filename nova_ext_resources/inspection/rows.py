@@ -24,6 +24,7 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import holders as holders_obj
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import publication as publication_mod
@@ -33,12 +34,17 @@ class Kind(enum.StrEnum):
     """What a part of a resource is.
 
     ``SERVER``: a consumer of placement has it, usually a server.
-    ``RESERVED``: servers cannot have it: the host itself, a pool of its own
-    class, or other software has it.
+    ``HOST``: the host keeps it for itself, or fills it by I/O devices.
+    ``OTHER``: other software has it.
+    ``POOL``: it belongs to a pool, which servers request by another class.
+    ``RESERVED``: one of these three has it; it is not known which.
     ``FREE``: a server can have it.
     """
 
     SERVER = 'server'
+    HOST = 'host'
+    OTHER = 'other'
+    POOL = 'pool'
     RESERVED = 'reserved'
     FREE = 'free'
 
@@ -80,10 +86,12 @@ class Row:
     :ivar total: all units of the inventory; the capacity where the inventory
         was not read
     :ivar parts: servers in the order of their units, then what is reserved,
-        then what is free; together ``total``, unless more is sold than there
-        is
+        in the order of :class:`Kind`, then what is free; together ``total``,
+        unless more is sold than there is
     :ivar ways: owner of each unit, the lowest first, as indexes of
         ``parts``; None where positions do not matter, or are not known
+    :ivar is_explained: whether the host has published what has the reserved
+        units, as far as it knows
     """
 
     rp_uuid: str
@@ -93,6 +101,7 @@ class Row:
     parts: tuple[Part, ...]
     source: Source
     ways: tuple[int, ...] | None = None
+    is_explained: bool = False
 
     @property
     def total(self) -> int:
@@ -122,19 +131,19 @@ def list_rows(
     """
     document = stats.decode(published.document) if published else None
     holders = holders_obj.decode(published.holders) if published else None
+    reserved = holders_obj.decode_reserved(
+        published.holders if published else None
+    )
     tracked: Mapping[view_obj.Place, view_obj.Tracked] = {}
     if document is not None:
         tracked = stats.make_view(document, trackers).tracked
     for provider in tree.providers:
         for name, amount in sorted(provider.amounts.items()):
-            yield _make_row(
-                tree,
-                provider,
-                name,
-                amount,
-                tracked.get((provider.rp_uuid, name)),
-                holders,
-            )
+            place = provider.rp_uuid, name
+            one = tracked.get(place)
+            if one is not None:
+                one = dataclasses.replace(one, reserved=reserved.get(place))
+            yield _make_row(tree, provider, name, amount, one, holders)
 
 
 def list_own(
@@ -166,9 +175,9 @@ def list_own(
             source=Source.UNITS,
         )
         if isinstance(state, cache_ways.CacheWaysState):
-            yield _place(row, servers, state)
+            yield _place(row, servers, state, tracked.reserved)
         else:
-            yield dataclasses.replace(row, parts=_complete(row, servers))
+            yield _complete(row, servers, tracked.reserved)
 
 
 def _make_row(
@@ -202,8 +211,12 @@ def _make_row(
     if source is Source.UNITS and tracked is not None:
         state = tracked.state
         if isinstance(state, cache_ways.CacheWaysState):
-            return _place(row, servers, state)
-    return dataclasses.replace(row, parts=_complete(row, servers))
+            known = tracked.reserved
+            if not _is_reserved_alike(row, servers, state):
+                known = None
+            return _place(row, servers, state, known)
+        return _complete(row, servers, tracked.reserved)
+    return _complete(row, servers)
 
 
 def _agree(
@@ -231,6 +244,15 @@ def _agree(
     return real == said and tracked.state.free == max(left, 0)
 
 
+def _is_reserved_alike(
+    row: Row, servers: list[Part], state: cache_ways.CacheWaysState
+) -> bool:
+    """Return whether placement has reserved as many ways as the host says."""
+    ours = state.free_mask | bitmask.unite(_read_mask(one) for one in servers)
+    said = row.total - ours.bit_count()
+    return said == _count_reserved(row, servers)
+
+
 def _list_held(
     place: view_obj.Place,
     holders: Mapping[str, holders_obj.Holder | assignment.Entry],
@@ -255,24 +277,54 @@ def _list_held(
     return [*said, *(one for one in allocated if one.consumer not in known)]
 
 
-def _complete(row: Row, servers: list[Part]) -> tuple[Part, ...]:
-    """Return the parts of servers, and what is left beside them.
+def _complete(
+    row: Row,
+    servers: list[Part],
+    known: reserved_obj.Reserved | None = None,
+) -> Row:
+    """Return a row with the parts of servers, and what is left beside them.
 
-    What servers have without an allocation is reserved in placement.
+    :param known: what has the reserved units, as the host has published it
+    """
+    kinds: list[tuple[Kind, int]] = []
+    left = _count_reserved(row, servers)
+    if known and known.host + known.other + known.pools <= left:
+        kinds = _list_kinds(known)
+        left -= sum(amount for _kind, amount in kinds)
+    rest = (*kinds, (Kind.RESERVED, left), (Kind.FREE, row.amount.free))
+    parts = [Part(kind=kind, amount=amount) for kind, amount in rest if amount]
+    return dataclasses.replace(
+        row, parts=(*servers, *parts), is_explained=bool(kinds)
+    )
+
+
+def _count_reserved(row: Row, servers: list[Part]) -> int:
+    """Count what placement has reserved for others than these servers.
+
+    What servers have without an allocation is reserved in placement, too.
     """
     held = sum(one.amount for one in servers)
-    reserved = max(row.reserved - max(held - row.amount.used, 0), 0)
-    rest = (
-        Part(kind=Kind.RESERVED, amount=reserved),
-        Part(kind=Kind.FREE, amount=row.amount.free),
-    )
-    return (*servers, *(one for one in rest if one.amount))
+    return max(row.reserved - max(held - row.amount.used, 0), 0)
+
+
+def _list_kinds(known: reserved_obj.Reserved) -> list[tuple[Kind, int]]:
+    return [
+        (Kind.HOST, known.host),
+        (Kind.OTHER, known.other),
+        (Kind.POOL, known.pools),
+    ]
 
 
 def _place(
-    row: Row, servers: list[Part], state: cache_ways.CacheWaysState
+    row: Row,
+    servers: list[Part],
+    state: cache_ways.CacheWaysState,
+    known: reserved_obj.Reserved | None,
 ) -> Row:
-    """Return a row with the owner of each way."""
+    """Return a row with the owner of each way.
+
+    :param known: what has the reserved ways; None where that is not known
+    """
     masks = [_read_mask(one) for one in servers]
     length = max(row.total, state.ways.bit_length(), *_lengths(masks))
     taken = bitmask.unite(masks)
@@ -280,7 +332,7 @@ def _place(
     reserved = bitmask.make_run(0, length) & ~free & ~taken
     rest = [
         Part(kind=kind, amount=mask.bit_count(), units=_units(mask))
-        for kind, mask in ((Kind.RESERVED, reserved), (Kind.FREE, free))
+        for kind, mask in (*_split(reserved, known), (Kind.FREE, free))
         if mask
     ]
     order = sorted(range(len(servers)), key=lambda one: masks[one])
@@ -288,8 +340,25 @@ def _place(
     owners = [*(masks[one] for one in order)]
     owners += [_read_mask(one) for one in rest]
     return dataclasses.replace(
-        row, parts=parts, ways=_list_owners(owners, length)
+        row,
+        parts=parts,
+        ways=_list_owners(owners, length),
+        is_explained=known is not None,
     )
+
+
+def _split(
+    mask: int, known: reserved_obj.Reserved | None
+) -> Iterator[tuple[Kind, int]]:
+    """Yield what has these reserved ways, each once, and which they are.
+
+    Of a way that the host keeps and other software fills, it is the host; of
+    one of a pool, other software, because the pool cannot use it.
+    """
+    for kind, one in _list_kinds(known) if known else ():
+        yield kind, mask & one
+        mask &= ~one
+    yield Kind.RESERVED, mask
 
 
 def _list_owners(masks: list[int], length: int) -> tuple[int, ...]:

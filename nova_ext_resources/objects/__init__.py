@@ -18,6 +18,7 @@
 * ``pool``: storage or licences that belong to no host
 * ``provider``: resource providers: as discovered, and as placement sees them
 * ``requirement``: what one server requests, parsed from its flavor
+* ``reserved``: what has the units that servers cannot have
 * ``resource``: name, type, units and description of a resource
 * ``role``: what a consumer is to a host, as Nova knows it
 * ``server``: what Nova reports of a server

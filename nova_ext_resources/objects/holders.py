@@ -9,22 +9,28 @@ twice. The document is JSON::
 
     {
         "p": [[RP_UUID, CLASS], ...],
+        "r": [[PLACE, HOST, OTHER, POOLS], ...],
         "s": {CONSUMER: {"c": CPUS, "h": [[PLACE, AMOUNT, UNITS, 1], ...]}},
         "v": 1,
     }
 
 ``PLACE`` is a position in ``p``; the number behind the units is there when
 placement has no allocation for them; ``c`` are the CPUs that are the server's
-own. Readers take a document of another version as absent.
+own. ``r`` is what has the reserved units of a place (``objects/reserved``),
+where the host reports it; hosts before ``r`` publish none, and it is left out
+if there is no room for it. Readers take a document of another version as
+absent, and pass over keys that they do not know.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 import json
+import operator
 from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import view as view_obj
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
@@ -63,21 +69,37 @@ class Holder:
         )
 
 
-def encode(entries: Collection[assignment.Entry], room: int) -> str:
+def encode(
+    entries: Collection[assignment.Entry],
+    room: int,
+    reserved: Mapping[view_obj.Place, reserved_obj.Reserved] | None = None,
+) -> str:
     """Write the document; '' when there is no room for it.
 
     :param room: how many bytes of what Nova carries it may take
+    :param reserved: what has the reserved units of a place; left out if there
+        is no room for it
     """
     numbers: dict[view_obj.Place, int] = {}
     servers = {
         one.consumer_uuid: _write(one, numbers)
         for one in sorted(entries, key=lambda one: one.consumer_uuid)
     }
-    text = json.dumps(
-        {'p': [*numbers], 's': servers, 'v': VERSION}, separators=(',', ':')
-    )
-    # Nova writes all stats as JSON, in which each quote takes two bytes.
-    return text if len(json.dumps(text)) <= room else ''
+    short = _dump({'p': [*numbers], 's': servers, 'v': VERSION})
+    rows = [
+        [numbers.setdefault(place, len(numbers)), *dataclasses.astuple(one)]
+        for place, one in (reserved or {}).items()
+    ]
+    whole = {'p': [*numbers], 'r': rows, 's': servers, 'v': VERSION}
+    for text in (_dump(whole), short) if rows else (short,):
+        # Nova writes all stats as JSON, in which each quote takes two bytes.
+        if len(json.dumps(text)) <= room:
+            return text
+    return ''
+
+
+def _dump(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(',', ':'))
 
 
 def _write(
@@ -114,6 +136,32 @@ def decode(text: str | None) -> dict[str, Holder] | None:
         }
     except _UNREADABLE:
         return None
+
+
+def decode_reserved(
+    text: str | None,
+) -> dict[view_obj.Place, reserved_obj.Reserved]:
+    """Return what has the reserved units, of the places where that is said."""
+    if not text:
+        return {}
+    try:
+        data = json.loads(text)
+        if data['v'] != VERSION:
+            return {}
+        places = [(str(rp_uuid), str(name)) for rp_uuid, name in data['p']]
+        return {
+            places[number]: _read_reserved(*values)
+            for number, *values in data.get('r', ())
+        }
+    except _UNREADABLE:
+        return {}
+
+
+def _read_reserved(host: Any, other: Any, pools: Any) -> reserved_obj.Reserved:
+    for one in (host, other, pools):
+        if operator.index(one) < 0:
+            raise ValueError(f'{one} is below 0')
+    return reserved_obj.Reserved(host=host, other=other, pools=pools)
 
 
 def _read(one: Mapping[str, Any], places: list[view_obj.Place]) -> Holder:

@@ -9,6 +9,7 @@ from typing import Any
 import uuid
 
 from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import reserved as reserved_obj
 
 #: On every provider that this package writes, so that audits can see who
 #: owns it, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
@@ -82,6 +83,8 @@ class HostProvider:
     :ivar aggregates: uuids of those that tie this host to shared pools
     :ivar is_unread: whether it could not be read, or not all of it, and is
         reported as servers hold it: then its traits are not known
+    :ivar reserved: resource class -> what has its reserved units, as far as
+        the plugin knows; a class that is missing is not explained
     """
 
     key: str
@@ -97,6 +100,9 @@ class HostProvider:
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     is_unread: bool = False
+    reserved: Mapping[str, reserved_obj.Reserved] = dataclasses.field(
+        default_factory=dict
+    )
 
     def make_rp_uuid(self, node: Node) -> str:
         return make_rp_uuid(node.uuid, self.key)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import reserved as reserved_obj
 
 #: (rp_uuid, resource class)
 Place: TypeAlias = tuple[str, str]
@@ -68,6 +69,8 @@ class Tracked:
     :ivar alike: what other providers must have too for their units to be as
         good, but for the CPUs; None where that does not matter, or where the
         view was published: placement offers them itself
+    :ivar reserved: what has the reserved units; None where the host does not
+        report it, or where the view was published: ``holders`` has it
     """
 
     tracker: str
@@ -78,6 +81,7 @@ class Tracked:
     follows_tasks: bool = False
     near: str | None = None
     alike: frozenset[str] | None = None
+    reserved: reserved_obj.Reserved | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,14 @@ class HostView:
             for rp_uuid, resources in sorted(allocations.items())
             for resource_class, amount in sorted(resources.items())
             if (rp_uuid, resource_class) in self.tracked
+        }
+
+    def list_reserved(self) -> dict[Place, reserved_obj.Reserved]:
+        """Return what has the reserved units, where the host reports it."""
+        return {
+            place: tracked.reserved
+            for place, tracked in sorted(self.tracked.items())
+            if tracked.reserved is not None
         }
 
     def with_state(self, place: Place, state: State) -> 'HostView':

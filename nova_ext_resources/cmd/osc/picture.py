@@ -11,6 +11,7 @@ import string
 import textwrap
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.inspection import legend
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.objects import host_tree
@@ -18,8 +19,6 @@ from nova_ext_resources.objects import provider as provider_obj
 
 WIDTH = 79
 
-_RESERVED = '#'
-_FREE = '.'
 _REST = '+'
 
 #: Of servers, in the order in which they are drawn.
@@ -31,15 +30,9 @@ _WAYS = 20
 #: Letters of a line of amounts.
 _BAR = 50
 
-_KINDS = {
-    rows_mod.Kind.RESERVED: _RESERVED,
-    rows_mod.Kind.FREE: _FREE,
-}
-
 _LEGENDS = {
-    _RESERVED: 'reserved: the host itself, pools, or other software',
-    _FREE: 'free',
     _REST: 'more servers',
+    **{mark: legend.TEXTS[kind] for kind, mark in legend.MARKS.items()},
 }
 
 _NOTES = {
@@ -47,6 +40,10 @@ _NOTES = {
     rows_mod.Source.OUTDATED: 'amounts only: what the host has published is '
     'older or newer than the allocations; try again in a minute',
 }
+
+_UNEXPLAINED = (
+    'what has # is not known: the host has not published it, or not lately'
+)
 
 
 def draw(
@@ -127,11 +124,17 @@ def _draw_row(
     row: rows_mod.Row, letters: Mapping[str, str], indent: str, used: set[str]
 ) -> Iterator[str]:
     marks = [
-        _KINDS.get(one.kind) or letters[one.consumer] for one in row.parts
+        legend.MARKS.get(one.kind) or letters[one.consumer]
+        for one in row.parts
     ]
     used.update(marks)
     if row.ways is not None:
         yield from _draw_ways([marks[one] for one in row.ways], indent)
+        if (
+            legend.MARKS[rows_mod.Kind.RESERVED] in marks
+            and not row.is_explained
+        ):
+            yield f'{indent}({_UNEXPLAINED})'
         return
     amounts = [*zip(marks, (one.amount for one in row.parts), strict=True)]
     line, each = _draw_amounts(sorted(amounts, key=_order))
@@ -143,7 +146,7 @@ def _draw_row(
 
 def _order(one: tuple[str, int]) -> int:
     """Sort servers by their letters, before what is reserved and free."""
-    return f'{_LETTERS}{_REST}{_RESERVED}{_FREE}'.index(one[0])
+    return [*_LETTERS, *_LEGENDS].index(one[0])
 
 
 def _draw_ways(marks: Sequence[str], indent: str) -> Iterator[str]:

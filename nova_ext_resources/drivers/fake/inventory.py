@@ -19,6 +19,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import resource
 
 
@@ -60,7 +61,14 @@ class FakeInventory(base.InventoryProvider):
             )
         }
         caches = (
-            inventory.make_cache(number, frozenset().union(*cores), offers)
+            inventory.make_cache(
+                number,
+                frozenset().union(*cores),
+                offers,
+                reserved=reserved_obj.Reserved(
+                    host=bitmask.make_run(0, reserved)
+                ),
+            )
             for number, cores in enumerate(conf.list_domains(self.options))
         )
         return (inventory.make_rdt(self.options.num_closids, used=0), *caches)

@@ -33,6 +33,7 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -237,6 +238,7 @@ class ResctrlInventory(base.InventoryProvider):
             cpus=bitmask.format_list(owned.machine.cpus[cache]),
             follows_tasks=True,
             traits=_list_traits(owned, cache, given.keys()),
+            reserved=_explain_ways(owned, cache),
         )
 
     def _offer_places(self, domain: ownership.CacheOwnership) -> Offer | None:
@@ -350,6 +352,22 @@ def _offer_ways(
     return _LEVELS[cache.level].ways, given, 'cache_ways', units
 
 
+def _explain_ways(
+    owned: ownership.Ownership, cache: schemata.Cache
+) -> Mapping[str, reserved_obj.Reserved]:
+    """Return what has the ways of a cache that servers cannot have."""
+    domain = owned.caches.get(cache)
+    if domain is None:
+        return {}
+    return {
+        _LEVELS[cache.level].ways: reserved_obj.Reserved(
+            host=domain.host | domain.io,
+            other=domain.foreign | domain.locked,
+            pools=domain.pools,
+        )
+    }
+
+
 def _offer_burst_ways(
     owned: ownership.Ownership,
     cache: schemata.Cache,
@@ -410,4 +428,11 @@ def _make_rdt(owned: ownership.Ownership) -> provider.HostProvider:
             )
         },
         units={classes.CLOS: {'free': max(free, 0)}},
+        reserved={
+            classes.CLOS: reserved_obj.Reserved(
+                host=KEPT_CLOSIDS + tree.info.has_io_class,
+                other=sum(one.has_class for one in tree.foreign),
+                pools=int(is_pooled or tree.shared is not None),
+            )
+        },
     )

@@ -33,13 +33,16 @@ Masks: TypeAlias = Mapping[int, int]
 Caches: TypeAlias = Mapping[int, values.RmdCache]
 
 
-def read(entry: assignment.Entry) -> Masks:
+def read(entry: assignment.Entry, *names: str) -> Masks:
     """Return the ways that a server has for itself, by its ledger entry.
 
     Units of another tracker, which the resource had once, are no ways.
+
+    :param names: only ways of these resource classes; both if none is given
     """
     masks = {}
-    for one in classes.pick(entry.assignments, classes.WAYS, classes.BURST):
+    names = names or (classes.WAYS, classes.BURST)
+    for one in classes.pick(entry.assignments, *names):
         with contextlib.suppress(KeyError, TypeError, ValueError):
             mask = bitmask.parse_mask(one.units['mask'])
             masks[classes.find_domain(one)] = mask

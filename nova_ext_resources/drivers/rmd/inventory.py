@@ -13,12 +13,15 @@ from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.drivers.rmd import grants
 from nova_ext_resources.drivers.rmd import loading
 from nova_ext_resources.drivers.rmd import workload
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +33,9 @@ KEPT_CLOSIDS = 2
 PSTATE_TRAIT = 'CUSTOM_RMD_PSTATE'
 
 MAX_PERCENT = 100
+
+#: Whose ways are not those of the resource class of guaranteed ways.
+_POOLS = (values.BESTEFFORT, values.SHARED)
 
 #: Resource class of a cache -> its inventory, and facts for its tracker.
 Offers: TypeAlias = dict[
@@ -63,6 +69,8 @@ class RmdInventory(base.InventoryProvider):
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
+        # A server that comes or goes in between is in one of both.
+        before = self.list_entries()
         try:
             # The lock: both pages must show the same state of RMD.
             with self._client.writing():
@@ -80,15 +88,22 @@ class RmdInventory(base.InventoryProvider):
         lost = len(self._client.losses.list_all())
         used = lost + len({one.cos_name for one in workloads} - {''})
         has_class = used < self._client.num_closids - KEPT_CLOSIDS
+        entries = {**before, **self.list_entries()}
         common = {**self._find_places(workloads, has_class), **bandwidth}
         return (
-            make_rdt(self._client.num_closids, used, traits),
+            make_rdt(
+                self._client.num_closids,
+                used,
+                traits,
+                pools=_count_pools(workloads),
+            ),
             *(
                 make_cache(
                     cache_id,
                     cache.cpus,
                     {**self._find_ways(cache), **common},
                     traits,
+                    _find_reserved(cache, entries.values()),
                 )
                 for cache_id, cache in sorted(caches.items())
             ),
@@ -144,11 +159,7 @@ class RmdInventory(base.InventoryProvider):
         total = self.options.shared_servers
         if not total:
             return {}
-        in_pool = {
-            one.workload_id
-            for one in workloads
-            if one.max_ways == one.min_ways == 0
-        }
+        in_pool = {one.workload_id for one in workloads if one.is_shared}
         # A second shared workload keeps RMD from starting again.
         is_closed = bool(in_pool - {values.SHARED_ID})
         if not in_pool and not has_class:
@@ -218,12 +229,40 @@ def _fail(reason: str) -> exception.DiscoveryFailed:
     return exception.DiscoveryFailed(plugin='rmd', reason=reason)
 
 
+def _count_pools(workloads: Iterable[values.RmdWorkload]) -> int:
+    """Count the classes of service of the shared pool: one, or none."""
+    return len({one.cos_name for one in workloads if one.is_shared} - {''})
+
+
+def _find_reserved(
+    cache: values.RmdCache, entries: Iterable[assignment.Entry]
+) -> reserved_obj.Reserved:
+    """Return what has reserved ways, as far as RMD reports it.
+
+    It reports the ways of each pool that no control group uses. Of the others,
+    only the ledger has those of burst servers.
+    """
+    burst = (
+        grants.read(entry, classes.BURST).get(cache.cache_id, 0)
+        for entry in entries
+    )
+    pools = (cache.free.get(one, 0) for one in _POOLS)
+    return reserved_obj.Reserved(
+        host=cache.free.get(values.OS, 0),
+        pools=bitmask.unite((*burst, *pools)),
+    )
+
+
 def make_rdt(
-    total: int, used: int, traits: frozenset[str] = frozenset()
+    total: int,
+    used: int,
+    traits: frozenset[str] = frozenset(),
+    pools: int = 0,
 ) -> provider.HostProvider:
     """Return the provider of classes of service.
 
     :param used: classes of servers, and classes that RMD has lost
+    :param pools: those of the shared pool among them
     """
     inventory = inventory_obj.Inventory(
         total=total, reserved=KEPT_CLOSIDS, max_unit=1
@@ -233,6 +272,9 @@ def make_rdt(
         inventories={classes.CLOS: inventory},
         units={classes.CLOS: {'free': max(total - KEPT_CLOSIDS - used, 0)}},
         traits=traits,
+        reserved={
+            classes.CLOS: reserved_obj.Reserved(host=KEPT_CLOSIDS, pools=pools)
+        },
     )
 
 
@@ -241,8 +283,12 @@ def make_cache(
     cpus: Iterable[int],
     offers: Offers,
     traits: frozenset[str] = frozenset(),
+    reserved: reserved_obj.Reserved | None = None,
 ) -> provider.HostProvider:
-    """Return the provider of one last-level cache and its memory."""
+    """Return the provider of one last-level cache and its memory.
+
+    :param reserved: what has the ways that servers cannot have
+    """
     return provider.HostProvider(
         key=classes.make_l3_key(cache_id),
         parent_key=classes.RDT,
@@ -255,4 +301,5 @@ def make_cache(
         },
         cpus=bitmask.format_list(cpus),
         traits=traits | {classes.CAT_TRAIT},
+        reserved={classes.WAYS: reserved} if reserved else {},
     )

@@ -135,8 +135,7 @@ class SharedPool:
 
     def _check_alone(self, workloads: Iterable[values.RmdWorkload]) -> None:
         for one in workloads:
-            is_shared = one.max_ways == one.min_ways == 0
-            if is_shared and one.workload_id != values.SHARED_ID:
+            if one.is_shared and one.workload_id != values.SHARED_ID:
                 raise errors.NotEnoughCache(
                     url=self._client.url,
                     action='join the shared pool',

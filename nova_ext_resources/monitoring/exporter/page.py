@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import string
 
+from nova_ext_resources.inspection import legend
 from nova_ext_resources.inspection import markup
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.monitoring.exporter import series
@@ -36,14 +37,19 @@ _COLOURS = (
     '#b3e2cd',
     '#f4cae4',
 )
-_RESERVED, _FREE = '#9e9e9e', '#ffffff'
+
+#: As wide as a letter, and not left out at the ends.
+_BLANK = '\u00a0'
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 
-_WHAT = {
-    rows_mod.Kind.RESERVED: 'reserved: the host itself, pools, or other '
-    'software',
-    rows_mod.Kind.FREE: 'free',
+#: Of what no server has; darker, and apart in brightness, too.
+_KINDS = {
+    rows_mod.Kind.HOST: '#bdbdbd',
+    rows_mod.Kind.OTHER: '#d6604d',
+    rows_mod.Kind.POOL: '#d8c49b',
+    rows_mod.Kind.RESERVED: '#8c8c8c',
+    rows_mod.Kind.FREE: '#ffffff',
 }
 
 _STYLE = """
@@ -60,7 +66,7 @@ svg { display: block; margin: 0.2em 0 0.6em; }
 class _Mark:
     """How the parts of one consumer look.
 
-    :ivar letter: '' for what is reserved or free
+    :ivar letter: a sign for what no server has, '' for what is free
     """
 
     colour: str
@@ -69,6 +75,16 @@ class _Mark:
 
 
 _Marks = Mapping[str, _Mark]
+
+#: Of what no server has.
+_REST = {
+    kind: _Mark(
+        colour=colour,
+        letter='' if kind is rows_mod.Kind.FREE else legend.MARKS[kind],
+        text=legend.TEXTS[kind],
+    )
+    for kind, colour in _KINDS.items()
+}
 
 
 def make_page(snapshot: series.HostSnapshot) -> str:
@@ -202,11 +218,7 @@ def _list_amounts(
 def _draw_box(
     x: float, y: int, width: float, part: rows_mod.Part, marks: _Marks
 ) -> Iterator[str]:
-    mark = marks.get(part.consumer) or _Mark(
-        colour=_RESERVED if part.kind is rows_mod.Kind.RESERVED else _FREE,
-        letter='',
-        text=_WHAT.get(part.kind, part.consumer),
-    )
+    mark = marks.get(part.consumer) or _REST[part.kind]
     text = markup.escape(f'{part.amount}: {mark.text}')
     yield (
         f'<g><title>{text}</title><rect x="{x:g}" y="{y}" width="{width:g}" '
@@ -222,17 +234,10 @@ def _draw_box(
 
 def _explain(marks: _Marks) -> Iterator[str]:
     yield '<h2>Who has them</h2><ul>'
-    for one in marks.values():
+    for one in (*marks.values(), *_REST.values()):
         yield (
-            f'<li><span style="background: {one.colour}">\u00a0{one.letter}'
-            f'\u00a0</span> {markup.escape(one.text)}</li>'
-        )
-    for kind, colour in (
-        (rows_mod.Kind.RESERVED, _RESERVED),
-        (rows_mod.Kind.FREE, _FREE),
-    ):
-        yield (
-            f'<li><span style="background: {colour}; border: 1px solid">'
-            f'\u00a0\u00a0\u00a0</span> {_WHAT[kind]}</li>'
+            f'<li><span style="background: {one.colour}; border: 1px solid">'
+            f'{one.letter.center(3, _BLANK)}</span> '
+            f'{markup.escape(one.text)}</li>'
         )
     yield '</ul>'

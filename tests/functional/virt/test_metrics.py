@@ -57,6 +57,12 @@ class MetricsTest(base.NovaTestCase):
 
         self.assertIn('<h1>Extended resources of host1</h1>', shown)
         self.assertEqual(4, shown.count(f'<title>4: {server["id"]}'))
+        # A way of the cache, and two classes of service.
+        for amount in (1, 2):
+            self.assertEqual(
+                1, shown.count(f'<title>{amount}: the host itself')
+            )
+        self.assertEqual(1, shown.count('</span> other software<'))
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'host.png')
             self.browse(f'--screenshot={path}')

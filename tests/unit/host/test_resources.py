@@ -16,6 +16,7 @@ from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import holders
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.objects import stats
@@ -503,6 +504,20 @@ class PublishedTest(with_host.HostTestCase):
         assert found is not None
         self.assertEqual([SERVER], [*found])
         self.assertEqual(4, found[SERVER].find_allocated((DOMAINS[0], WAYS)))
+
+    def test_beside_it_is_what_has_the_reserved_units(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER, 4))
+
+        found = holders.decode_reserved(self.host.list_stats()[holders.KEY])
+
+        self.assertEqual(
+            {
+                (DOMAINS[0], WAYS): reserved.Reserved(host=1),
+                (DOMAINS[1], WAYS): reserved.Reserved(host=1),
+                (RDT, CLOS): reserved.Reserved(host=2),
+            },
+            found,
+        )
 
     def test_there_is_no_room_beside_it(self) -> None:
         self.host.claim(with_host.make_claim(SERVER, 4))

@@ -10,6 +10,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
@@ -17,6 +18,7 @@ from tests.unit.inspection import trees
 
 Kind = rows_mod.Kind
 Source = rows_mod.Source
+Reserved = reserved_obj.Reserved
 
 
 class RowsTest(base.TestCase):
@@ -52,6 +54,109 @@ class RowsTest(base.TestCase):
             self.list_parts(row),
         )
         self.assertEqual((0, 0, 0, 0, 3, 3, 1, 1, 2, 2, 2, 2), row.ways)
+
+    def list_reserved(self, **known: int) -> dict[Kind, object]:
+        """Return the masks of what no server has, by kind."""
+        published = trees.make_publication(
+            reserved={(trees.L3_0, trees.WAYS): Reserved(**known)}
+        )
+        row = self.list_rows(published=published)[trees.WAYS]
+        self.assertIs(Source.UNITS, row.source)
+        self.is_explained = row.is_explained
+        return {
+            one.kind: one.units.get('mask')
+            for one in row.parts
+            if one.kind is not Kind.SERVER
+        }
+
+    def test_what_has_the_reserved_ways(self) -> None:
+        self.assertEqual(
+            {
+                Kind.HOST: '800',
+                Kind.OTHER: '400',
+                Kind.POOL: '300',
+                Kind.FREE: '30',
+            },
+            self.list_reserved(host=0x800, other=0x400, pools=0x300),
+        )
+        self.assertTrue(self.is_explained)
+
+    def test_ways_of_which_it_is_not_known(self) -> None:
+        for host, mask in ((0x800, '700'), (0, 'f00')):
+            found = self.list_reserved(host=host)
+
+            self.assertEqual(mask, found[Kind.RESERVED])
+            self.assertTrue(self.is_explained)
+
+    def test_each_way_has_one_owner(self) -> None:
+        self.assertEqual(
+            {
+                Kind.HOST: '800',
+                Kind.OTHER: '600',
+                Kind.POOL: '100',
+                Kind.FREE: '30',
+            },
+            self.list_reserved(host=0x800, other=0xE00, pools=0xF00),
+        )
+
+    def test_ways_of_servers_and_free_ones_stay_so(self) -> None:
+        # A server got its ways before the pool was there; others are back.
+        self.assertEqual(
+            {Kind.POOL: 'f00', Kind.FREE: '30'},
+            self.list_reserved(host=0x30, other=0xF000, pools=0xFCF),
+        )
+
+    def test_an_older_host_does_not_tell_what_has_them(self) -> None:
+        row = self.list_rows(published=trees.make_publication())[trees.WAYS]
+
+        self.assertFalse(row.is_explained)
+        self.assertIs(Kind.RESERVED, row.parts[2].kind)
+
+    def test_believed_only_if_as_many_are_reserved(self) -> None:
+        tree = trees.make_tree()
+        cache = trees.make_provider(
+            '_L3_0',
+            trees.RDT,
+            trees.WAYS,
+            # More is sold than there is, until placement is corrected.
+            builders.make_inventory(12, reserved=7),
+            {one: mask.bit_count() for one, mask in trees.MASKS.items()},
+        )
+        tree = dataclasses.replace(
+            tree, providers=(*tree.providers[:2], cache)
+        )
+        published = trees.make_publication(
+            reserved={(trees.L3_0, trees.WAYS): Reserved(host=0xF00)}
+        )
+        published = dataclasses.replace(
+            published,
+            document=published.document.replace('"w":"ff"', '"w":"cf"'),
+        )
+
+        row = self.list_rows(tree, published)[trees.WAYS]
+
+        self.assertIs(Source.UNITS, row.source)
+        self.assertFalse(row.is_explained)
+        self.assertNotIn(Kind.HOST, [one.kind for one in row.parts])
+
+    def list_classes(self, **known: int) -> list[tuple[Kind, int]]:
+        published = trees.make_publication(
+            reserved={(trees.RDT, trees.CLOS): Reserved(**known)}
+        )
+        row = self.list_rows(published=published)[trees.CLOS]
+        return [(one.kind, one.amount) for one in row.parts[2:]]
+
+    def test_what_has_the_reserved_classes_of_service(self) -> None:
+        # Two of the four that are reserved are those of the servers.
+        for known, wanted in (
+            ({'host': 1, 'pools': 1}, [(Kind.HOST, 1), (Kind.POOL, 1)]),
+            ({'host': 1, 'other': 1}, [(Kind.HOST, 1), (Kind.OTHER, 1)]),
+            ({'host': 1}, [(Kind.HOST, 1), (Kind.RESERVED, 1)]),
+            ({'host': 1, 'other': 2}, [(Kind.RESERVED, 2)]),
+        ):
+            self.assertEqual(
+                [*wanted, (Kind.FREE, 4)], self.list_classes(**known)
+            )
 
     def test_a_class_of_service_without_an_allocation(self) -> None:
         row = self.list_rows(published=trees.make_publication())[trees.CLOS]

@@ -14,6 +14,7 @@ from nova_ext_resources.objects import holders as holders_obj
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import publication
@@ -105,10 +106,13 @@ def make_pool(capacity: int, used: int = 0) -> host_tree.TreeProvider:
 
 def make_publication(
     masks: Mapping[str, int] | None = None,
+    reserved: Mapping[view.Place, reserved_obj.Reserved] | None = None,
 ) -> publication.Publication:
     """Make what the host of :func:`make_tree` publishes.
 
     :param masks: consumer -> ways that it has
+    :param reserved: what has the reserved units; hosts with an older release
+        publish none
     """
     masks = MASKS if masks is None else masks
     taken = sum(masks.values())
@@ -150,5 +154,5 @@ def make_publication(
     return publication.Publication(
         host='compute-1',
         document=stats.encode(host),
-        holders=holders_obj.encode(entries, 1 << 16),
+        holders=holders_obj.encode(entries, 1 << 16, reserved),
     )

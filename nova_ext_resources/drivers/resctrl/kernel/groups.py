@@ -46,6 +46,11 @@ class Group:
     mode: str = 'shareable'
     consumer_uuid: str = ''
 
+    @property
+    def has_class(self) -> bool:
+        """Whether it uses a class of service."""
+        return self.mode != PSEUDO_LOCKED
+
     def get_ways(self, cache: schemata_mod.Cache) -> int:
         return schemata_mod.get_masks(self.schemata).get(cache, 0)
 
@@ -85,10 +90,8 @@ class Tree:
     @property
     def used_closids(self) -> int:
         """Classes in use, the default one and that of I/O among them."""
-        taken = [
-            one for one in self.groups.values() if one.mode != PSEUDO_LOCKED
-        ]
-        return len(taken) + self.info.has_io_class
+        taken = sum(one.has_class for one in self.groups.values())
+        return taken + self.info.has_io_class
 
     def with_group(self, group: Group) -> 'Tree':
         return dataclasses.replace(

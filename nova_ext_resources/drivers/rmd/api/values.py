@@ -115,3 +115,8 @@ class RmdWorkload:
     mba: MbaLimit | None
     cos_name: str
     plugins: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it gets the ways of the shared pool."""
+        return self.max_ways == self.min_ways == 0

@@ -155,6 +155,20 @@ class InspectionTest(base.TestCase):
         for name, (consumer, mask) in held.items():
             self.assertEqual(self.servers[name], consumer)
             self.assertEqual(4, int(mask, 16).bit_count())
+        self.assertEqual(
+            [
+                {'host': '1', 'pool': '780', 'free': '6'},
+                {'pool': '3c0', 'reserved': '400', 'free': '3'},
+            ],
+            [
+                {
+                    part['kind']: part['units']['mask']
+                    for part in one['parts']
+                    if part['kind'] != 'server'
+                }
+                for one in self.list_ways('node1', config)
+            ],
+        )
         for one in self.list_ways('node1'):
             self.assertEqual('amounts', one['source'])
             self.assertEqual(

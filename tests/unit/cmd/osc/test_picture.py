@@ -10,6 +10,7 @@ from nova_ext_resources.cmd.osc import picture
 from nova_ext_resources.inspection import names
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
@@ -37,20 +38,45 @@ class PictureTest(base.TestCase):
                 '  RDT',
                 '    traits: CUSTOM_RDT_L3_CAT',
                 '    CUSTOM_RDT_CLOS: 8 total, 4 reserved, 0 used, 4 free',
-                '      AB##....',
+                '      AB=%....',
                 '    L3_0',
                 '      traits: CUSTOM_RDT_L3_CAT',
                 '      CUSTOM_LLC_WAYS: 12 total, 4 reserved, 6 used, 2 free',
                 '        way 11 10  9  8  7  6  5  4  3  2  1  0',
-                '             #  #  #  #  A  A  .  .  B  B  B  B',
+                '             =  %  ~  #  A  A  .  .  B  B  B  B',
                 '',
                 'A  web-2',
                 'B  web-10',
-                '#  reserved: the host itself, pools, or other software',
+                '=  the host itself, or its I/O devices',
+                '%  other software',
+                '~  a pool of burst or shared ways',
+                '#  reserved: the host itself, a pool, or other software',
                 '.  free',
             ],
-            self.draw(published=trees.make_publication()),
+            self.draw(
+                published=trees.make_publication(
+                    reserved={
+                        (trees.L3_0, trees.WAYS): reserved.Reserved(
+                            host=0x800, other=0x400, pools=0x200
+                        ),
+                        (trees.RDT, trees.CLOS): reserved.Reserved(
+                            host=1, other=1
+                        ),
+                    }
+                )
+            ),
         )
+
+    def test_an_older_host_does_not_tell_what_has_the_ways(self) -> None:
+        lines = self.draw(published=trees.make_publication())
+
+        place = lines.index('             #  #  #  #  A  A  .  .  B  B  B  B')
+        self.assertEqual(
+            '        (what has # is not known: the host has not published it, '
+            'or not lately)',
+            lines[place + 1],
+        )
+        self.assertGreaterEqual(picture.WIDTH, max(map(len, lines)))
 
     def test_what_is_not_known_is_said(self) -> None:
         lines = self.draw()

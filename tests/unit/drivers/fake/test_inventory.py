@@ -49,6 +49,7 @@ class TestFakeInventory(contract.InventoryProviderContract):
         _rdt, cache, *_more = self.make_plugin(reserved_ways=1).discover()
 
         self.assertEqual({builders.WAYS: {'free': '7fe'}}, cache.units)
+        self.assertEqual(1, cache.reserved[builders.WAYS].host)
         self.assertEqual(11, cache.inventories[builders.WAYS].total)
 
     def test_two_classes_of_service_are_kept(self) -> None:

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.rdt import classes
@@ -13,6 +14,7 @@ from nova_ext_resources.drivers.resctrl.kernel import files
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.testing import resctrl as machines
 from nova_ext_resources.testing.resctrl import shape
 from tests.unit.drivers import contract
@@ -22,6 +24,7 @@ WAYS = classes.WAYS
 WAYS_2 = classes.L2_WAYS
 PERCENT = classes.PERCENT
 MBPS = classes.MBPS
+Reserved = reserved.Reserved
 
 
 class ResctrlTestCase(contract.InventoryProviderContract):
@@ -90,6 +93,33 @@ class SkylakeTest(ResctrlTestCase):
 
         self.assertEqual({'free': '1fc'}, found['L3_0'].units[WAYS])
         self.assertEqual({'free': 6}, found['RDT'].units[CLOS])
+
+    def test_what_has_the_ways_that_are_not_free(self) -> None:
+        self.kernel.add_group('db', 'L3:0=6;1=600\n')
+        self.kernel.add_group(f'nova-{uuidsentinel.server}', 'L3:0=18;1=7ff\n')
+
+        found = self.find(reserved_ways=2, burst_ways=2, shared_ways=1)
+
+        self.assertEqual({'free': '1e0'}, found['L3_0'].units[WAYS])
+        self.assertEqual(
+            Reserved(host=0x600, other=0x006, pools=0x007),
+            found['L3_0'].reserved[WAYS],
+        )
+        self.assertEqual(0x600, found['L3_1'].reserved[WAYS].other)
+
+    def test_what_has_the_classes_that_are_not_free(self) -> None:
+        for options, known in (
+            ({}, Reserved(host=1)),
+            ({'shared_ways': 2}, Reserved(host=1, pools=1)),
+        ):
+            self.assertEqual(known, self.find(**options)['RDT'].reserved[CLOS])
+        for name in ('db', 'nova-shared', f'nova-{uuidsentinel.server}'):
+            self.kernel.add_group(name, 'L3:0=3;1=3\n')
+
+        self.assertEqual(
+            Reserved(host=1, other=1, pools=1),
+            self.find(shared_ways=0)['RDT'].reserved[CLOS],
+        )
 
     def test_bandwidth_is_allocated_in_steps_of_the_hardware(self) -> None:
         given = self.find()['L3_0'].inventories[PERCENT]
@@ -323,6 +353,11 @@ class TwoEndsTest(ResctrlTestCase):
     def test_all_ways_between_them_are_free(self) -> None:
         self.assertEqual({'free': '3fffe'}, self.find()['L3_0'].units[WAYS])
 
+    def test_both_ends_are_the_hosts(self) -> None:
+        self.assertEqual(
+            Reserved(host=0xC0001), self.find()['L3_0'].reserved[WAYS]
+        )
+
 
 class IoClassTest(ResctrlTestCase):
     """Newer kernels give I/O devices a class of service on AMD."""
@@ -334,6 +369,12 @@ class IoClassTest(ResctrlTestCase):
 
         self.assertFalse(int(found['free'], 16) & 0x0F00)
         self.assertEqual({'free': 'f0ff'}, found)
+
+    def test_its_ways_and_its_class_are_the_hosts(self) -> None:
+        found = self.find()
+
+        self.assertEqual(0x0F00, found['L3_0'].reserved[WAYS].host)
+        self.assertEqual(2, found['RDT'].reserved[CLOS].host)
 
     def test_its_class_is_reserved(self) -> None:
         found = self.find()['RDT']
@@ -497,6 +538,9 @@ class AtomTest(ResctrlTestCase):
 
         self.assertEqual({'free': '7f'}, found['L2_2'].units[WAYS_2])
         self.assertEqual({'free': '7c'}, found['L2_3'].units[WAYS_2])
+        self.assertEqual(
+            Reserved(host=0x80, other=0x3), found['L2_3'].reserved[WAYS_2]
+        )
 
     def test_pools_that_no_cache_can_have_are_told_once(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())

@@ -12,6 +12,7 @@ from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit import builders
@@ -19,6 +20,7 @@ from tests.unit.drivers.rmd import with_inventory
 
 WAYS = classes.WAYS
 CLOS = classes.CLOS
+Reserved = reserved.Reserved
 
 
 class EverythingTest(with_inventory.RmdInventoryContract):
@@ -55,6 +57,47 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
         self.simulator.add_foreign_group('db', {0: 0b110})
 
         self.assertEqual('78', self.free())
+
+    def test_what_has_the_ways_that_are_not_free(self) -> None:
+        found = self.find()
+
+        # In no pool is the highest way of a cache without a CPU of the host.
+        self.assertEqual(
+            [Reserved(host=0x001, pools=0x780), Reserved(pools=0x3C0)],
+            [found[key].reserved[WAYS] for key in ('L3_0', 'L3_1')],
+        )
+        self.simulator.add_foreign_group('db', {0: 0b110, 1: 0b1})
+        self.simulator.add_workload({'core_ids': ['1'], 'policy': 'bronze'})
+        found = self.find()
+        self.assertEqual(
+            [Reserved(host=0x001, pools=0x380), Reserved(pools=0x1C0)],
+            [found[key].reserved[WAYS] for key in ('L3_0', 'L3_1')],
+        )
+
+    def test_ways_of_burst_servers_are_the_pools(self) -> None:
+        self.simulator.add_workload({'core_ids': ['1'], 'policy': 'silver'})
+        entry = builders.make_entry(
+            uuidsentinel.server,
+            resource_class=classes.BURST,
+            amount=1,
+            units={'mask': '380'},
+        )
+        plugin = self.make_plugin(
+            entries=lambda: {uuidsentinel.server: entry}, burst_ways=3
+        )
+
+        [found, *_more] = plugin.discover()[1:]
+
+        self.assertEqual(0x780, found.reserved[WAYS].pools)
+
+    def test_what_has_the_classes_that_are_not_free(self) -> None:
+        self.assertEqual(Reserved(host=2), self.find()['RDT'].reserved[CLOS])
+        for core, policy in (('1', 'bronze'), ('2', 'bronze'), ('3', 'gold')):
+            self.simulator.add_workload({'core_ids': [core], 'policy': policy})
+
+        self.assertEqual(
+            Reserved(host=2, pools=1), self.find()['RDT'].reserved[CLOS]
+        )
 
     def test_it_does_not_look_while_something_is_changed(self) -> None:
         plugin = self.make_plugin()

@@ -25,7 +25,9 @@ class RmdInventoryContract(contract.InventoryProviderContract):
         # Another test may get the same port.
         self.addCleanup(losses.forget_all)
 
-    def make_plugin(self, **options: Any) -> inventory.RmdInventory:
+    def make_plugin(
+        self, entries: plugins_base.EntriesReader = dict, **options: Any
+    ) -> inventory.RmdInventory:
         given = {
             'url': self.fixture.url,
             'timeout': 60.0,
@@ -33,7 +35,7 @@ class RmdInventoryContract(contract.InventoryProviderContract):
             **self.POOLS,
         }
         plugin = inventory.RmdInventory(
-            self.make_options(**{**given, **options}), 'host1'
+            self.make_options(**{**given, **options}), 'host1', entries
         )
         self.addCleanup(plugin._client.close)
         return plugin

@@ -3,6 +3,7 @@
 """The page with a picture of the host; see functional for a browser."""
 
 import dataclasses
+import re
 from xml.etree import ElementTree
 
 from nova_ext_resources.claims.trackers import cache_ways
@@ -12,6 +13,7 @@ from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.objects import view as view_obj
 from tests import base
@@ -23,7 +25,9 @@ SEAT = 'CUSTOM_SEAT'
 HOSTILE = '<script>alert(1)</script>&"\x00'
 
 
-def _make_view(key: str = 'L3_0') -> view_obj.HostView:
+def _make_view(
+    key: str = 'L3_0', known: reserved.Reserved | None = None
+) -> view_obj.HostView:
     """Make a cache of twelve ways, four of them reserved, and ten seats."""
     return view_obj.HostView(
         tracked={
@@ -31,6 +35,7 @@ def _make_view(key: str = 'L3_0') -> view_obj.HostView:
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState(0xFF, 0xC3),
                 inventory=builders.make_inventory(12),
+                reserved=known,
             ),
             ('seats', SEAT): view_obj.Tracked(
                 tracker='count',
@@ -94,12 +99,39 @@ class PageTest(base.TestCase):
 
         found = self.list_boxes(self.make(servers=servers), WAYS)
 
-        reserved = '4: reserved: the host itself, pools, or other software'
+        reserved = '4: reserved: the host itself, a pool, or other software'
         one = '2: one, flavor gold, project p1'
         self.assertEqual(
             [*[reserved] * 4, *['2: two'] * 2, *['4: free'] * 4, *[one] * 2],
             found,
         )
+
+    def test_what_no_server_has_is_told_apart(self) -> None:
+        known = reserved.Reserved(host=0x800, other=0x400, pools=0x200)
+
+        text = self.make(view=_make_view(known=known))
+
+        self.assertEqual(
+            [
+                '1: the host itself, or its I/O devices',
+                '1: other software',
+                '1: a pool of burst or shared ways',
+                '1: reserved: the host itself, a pool, or other software',
+            ],
+            self.list_boxes(text, WAYS)[:4],
+        )
+        colours = {
+            colour: sign
+            for colour, sign in re.findall(
+                r'fill="(#\w+)" stroke="#525252"/>\n<text [^>]*>(.)<', text
+            )
+            if not sign.isalnum()
+        }
+        self.assertEqual({*'=%~#'}, {*colours.values()})
+        self.assertEqual(4, len(colours))
+        for colour, sign in colours.items():
+            self.assertIn(f'background: {colour}; ', text)
+            self.assertIn(f'>\u00a0{sign}\u00a0</span> ', text)
 
     def test_amounts_are_parts_of_a_bar(self) -> None:
         self.assertEqual(
