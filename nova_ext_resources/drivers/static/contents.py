@@ -90,7 +90,7 @@ class Contents:
         for place, one in lost.items():
             if place not in self.resources:
                 self.lost.setdefault(place, one)
-                self.left_out.add(one.name or one.origin)
+                self.left_out.add(one.subject)
 
     def _add_good(self, one: definitions.StaticResource) -> None:
         """Add one where no other is; report where another is."""
@@ -119,7 +119,7 @@ class Contents:
             f'bad resource definition; {", or ".join(effects)}: {line}'
             for line in bad.list_lines()
         )
-        self.left_out.add(bad.name or bad.origin)
+        self.left_out.add(bad.subject)
 
     def _find_effect(
         self, bad: definitions.BadDefinition, place: definitions.Place

@@ -143,6 +143,17 @@ class BadDefinition:
     def name(self) -> str:
         return self.places[0][-1]
 
+    @property
+    def subject(self) -> str:
+        """What is not known: the resource, or else the entry.
+
+        A class of others, such as VGPU, is known from them.
+        """
+        is_of_others = resource.is_resource_class(self.name) and (
+            not _may_define(self.name)
+        )
+        return self.origin if is_of_others else self.name or self.origin
+
     def list_lines(self) -> list[str]:
         """Return each reason, with where it was found."""
         where = f'{self.origin} ({self.name or "without a name"})'
@@ -155,7 +166,8 @@ class BadDefinition:
         :return: None if it has no provider or name that could be meant
         """
         _node, rp_key, name = self.places[0]
-        if not rp_key or not resource.is_resource_class(name):
+        is_ours = resource.is_resource_class(name) and _may_define(name)
+        if not rp_key or not is_ours:
             return None
         return StaticResource(
             origin=self.origin,
@@ -241,6 +253,11 @@ def _load(text: str) -> list[Any]:
     return found
 
 
+def _may_define(name: str) -> bool:
+    """Return whether no other software has resource classes of that name."""
+    return name.startswith('CUSTOM_') or name in STANDARD_CLASSES
+
+
 def _find_places(data: Any) -> tuple[Place, ...]:
     if not isinstance(data, dict):
         return (('', '', ''),)
@@ -306,7 +323,7 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
     if errors:
         return
     name, kind = data['name'], data.get('type', 'count')
-    if not name.startswith('CUSTOM_') and name not in STANDARD_CLASSES:
+    if not _may_define(name):
         yield (
             f'{name} is reported by other services; use a name that begins '
             'with CUSTOM_'

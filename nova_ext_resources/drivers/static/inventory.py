@@ -4,6 +4,7 @@
 
 import collections
 from collections.abc import Container, Iterable
+import dataclasses
 import pathlib
 import re
 from typing import ClassVar, TypeAlias
@@ -138,8 +139,12 @@ Possible values:
         for entry in self.list_entries().values():
             for one in entry.assignments:
                 held[one.rp_key, one.resource_class] += one.amount
+        # Of a class that others define well, the type is known from these.
+        types = {one.name: one.type for one in self.definitions()}
         closed = [
-            bad.make_closed(held[key, name])
+            dataclasses.replace(
+                bad, type=types.get(name, bad.type)
+            ).make_closed(held[key, name])
             for (node, key, name), bad in self._contents.lost.items()
             if not node and held[key, name]
         ]

@@ -125,6 +125,17 @@ class BrokenDefinitionTest(StaticHostTestCase):
         self.assertEqual((), host.problems)
         self.assertRaises(exception.ClaimError, self.claim, host, 'other', 1)
 
+    def test_a_class_of_nova_is_requested_as_before(self) -> None:
+        self.write(f'{GOOD}  - {{name: VGPU, units: GPUs}}\n')
+        host = self.restart()
+        request = assignment.ClaimRequest(
+            consumer_uuid='other',
+            allocations={'gpu': {'VGPU': 1}},
+            requirement=builders.make_requirement(_={'VGPU': 1}),
+        )
+
+        self.assertEqual((), host.claim(request).assignments)
+
     def test_what_a_server_leaves_is_not_sold_either(self) -> None:
         self.write(BAD)
         host = self.restart()

@@ -222,6 +222,40 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
                 self.assertEqual(1, len(plugin.definitions()))
 
+    def test_what_is_closed_has_the_type_of_what_is_good(self) -> None:
+        """Otherwise nothing of all files would be used."""
+        pool = '    provider: POOL\n    type: '
+        self.hold('POOL', 'CUSTOM_LICENCE_SEAT', 3)
+
+        plugin = self.make_plugin(
+            f'{SEATS}{pool}bandwidht\n', f'{SEATS}    type: bandwidth\n'
+        )
+
+        self.assertEqual(
+            [{'CUSTOM_LICENCE_SEAT': 'bandwidth'}] * 2,
+            [one.trackers for one in plugin.discover()],
+        )
+        [defined] = plugin.definitions()
+        self.assertEqual('bandwidth', defined.type)
+
+    def test_a_class_of_other_software_is_left_to_that(self) -> None:
+        bad = BAD.replace('CUSTOM_MASTER_SLOT', 'VGPU')
+        for text, left_out in (
+            (f'resources:{SEATS}{bad}', f'{self.path}, entry 2'),
+            (f'resources:{SEATS}{bad} bad', self.path),
+        ):
+            with self.subTest(left_out):
+                self.write_text(text)
+
+                plugin = self.load()
+
+                self.assertIn(left_out, plugin.left_out)
+                self.assertNotIn('VGPU', plugin.left_out)
+                self.assertEqual(
+                    ['CUSTOM_LICENCE_SEAT'],
+                    [one.name for one in plugin.definitions()],
+                )
+
     def test_one_without_a_name_is_left_out_all_the_same(self) -> None:
         plugin = self.make_plugin(SEATS, '  - 7\n')
 
