@@ -72,8 +72,18 @@ class HostdevsMixin(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             super().resume(context, instance, *args, **kwargs)
         finally:
             self._ext_resuming.discard(instance.uuid)
-        with self._paused_on_failure(instance):
-            self._attach_devices(instance)
+
+    def _create_guest_with_network(
+        self, context: Any, xml: str, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Attach at once, before anything else of Nova's resume may fail."""
+        guest = super()._create_guest_with_network(
+            context, xml, instance, *args, **kwargs
+        )
+        if instance.uuid in self._ext_resuming:
+            with self._paused_on_failure(instance):
+                self._attach_devices(instance)
+        return guest
 
     def _attach_devices(self, instance: Any) -> None:
         """Attach what a guest was saved without."""

@@ -217,6 +217,8 @@ NAMES = (
     'nova.virt.libvirt.driver:LibvirtDriver._attach_pci_devices',
     'nova.virt.libvirt.driver:LibvirtDriver._check_cpu_set_configuration',
     'nova.virt.libvirt.driver:LibvirtDriver._create_guest',
+    'nova.virt.libvirt.driver:LibvirtDriver._create_guest_with_network'
+    '(context, xml, instance)',
     'nova.virt.libvirt.driver:LibvirtDriver._destroy',
     'nova.virt.libvirt.driver:LibvirtDriver._detach_pci_devices',
     'nova.virt.libvirt.driver:LibvirtDriver._get_guest_pci_device',

@@ -210,16 +210,18 @@ class LibvirtDriver(
         instance: Any,
         guest: Any,
     ) -> None:
-        super()._resume_guest_after_snapshot(
-            context, live_snapshot, original_power_state, instance, guest
-        )
-        if not self._needs_suspend_resume_for_snapshot(
-            live_snapshot, original_power_state
-        ):
-            return
-        with self._paused_on_failure(instance):
-            self._ext_claims.apply(context, instance)
-            self._attach_devices(instance)
+        try:
+            super()._resume_guest_after_snapshot(
+                context, live_snapshot, original_power_state, instance, guest
+            )
+        finally:
+            # Also of a guest that runs although the rest has failed.
+            if self._needs_suspend_resume_for_snapshot(
+                live_snapshot, original_power_state
+            ):
+                with self._paused_on_failure(instance):
+                    self._ext_claims.apply(context, instance)
+                    self._attach_devices(instance)
 
     # -- the process of a guest that is migrated live to here ----------
 

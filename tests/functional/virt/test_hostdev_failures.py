@@ -7,6 +7,9 @@ import os
 from typing import Any
 
 import fixtures
+from nova.compute import power_state
+from nova import context as nova_context
+from nova import objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 
 from tests.functional.virt import emulated
@@ -139,6 +142,56 @@ class SuspendTest(test_hostdev.HostdevTestCase):
         self.assertEqual(
             sorted(passed['host1']), sorted(self.list_passed(server)['host1'])
         )
+
+
+class ResumeTest(test_hostdev.HostdevTestCase):
+    """A part of Nova's own fails when the guest runs again."""
+
+    HOSTS = ('host1',)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot_on('host1')
+        self.passed = self.list_passed(self.server)
+
+    def fail(self) -> None:
+        def fail(*_args: Any) -> None:
+            raise RuntimeError('no port')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.LibvirtDriver.'
+                '_attach_direct_passthrough_ports',
+                fail,
+            )
+        )
+
+    def test_a_server_that_was_suspended(self) -> None:
+        self._suspend_server(self.server)
+        self.assertEqual({'host1': []}, self.list_passed(self.server))
+        self.fail()
+
+        self.act(self.server, 'resume')
+
+        self.wait_until(lambda: self.list_faults(self.server))
+        self.assertEqual(self.passed, self.list_passed(self.server))
+
+    def test_a_server_of_which_a_snapshot_was_made(self) -> None:
+        driver = self.services['host1'].driver
+        context = nova_context.get_admin_context()
+        instance = objects.Instance.get_by_uuid(context, self.server['id'])
+        guest = driver._host.get_guest(instance)
+        state = False, power_state.RUNNING, instance
+        driver._suspend_guest_for_snapshot(context, *state)
+        self.fail()
+
+        self.assertRaises(
+            RuntimeError,
+            driver._resume_guest_after_snapshot,
+            *(context, *state, guest),
+        )
+
+        self.assertEqual(self.passed, self.list_passed(self.server))
 
 
 class DomainTest(test_hostdev.HostdevTestCase):
