@@ -118,8 +118,20 @@ def find_zone(
     return Zone(name=name, hosts=hosts, members=frozenset(members))
 
 
-def list_notes(aggregates: Collection[Aggregate], wish: Wish) -> Iterator[str]:
-    """Return sentences: what could not be considered."""
+def list_notes(
+    aggregates: Collection[Aggregate] | None, wish: Wish
+) -> Iterator[str]:
+    """Return sentences: what could not be considered.
+
+    :param aggregates: None where they are not known
+    """
+    if aggregates is None:
+        yield (
+            'Host aggregates are not known, because Nova does not show them: '
+            'hosts of all availability zones are considered, and metadata of '
+            'aggregates was not.'
+        )
+        return
     zones = {one.zone for one in aggregates} - {''}
     if wish.zone and wish.zone not in zones:
         yield (

@@ -122,8 +122,8 @@ class CloudCommand(command.Command):
                 )
         return services_mod.Services(nodes=nodes, states=states)
 
-    def read_aggregates(self) -> list[aggregates_mod.Aggregate]:
-        """Return the host aggregates, as far as the caller may see them."""
+    def read_aggregates(self) -> list[aggregates_mod.Aggregate] | None:
+        """Return the host aggregates; None where Nova does not show them."""
         try:
             return self.nova.list_aggregates()
         except exception.ComputeUnavailable as err:
@@ -132,7 +132,7 @@ class CloudCommand(command.Command):
                 'are not considered: %s',
                 err,
             )
-            return []
+            return None
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from nova_ext_resources.reservation import demand as demand_mod
 #: says so.
 _MOST = 1000
 
-_Aggregates: TypeAlias = Sequence[aggregates_mod.Aggregate]
+_Aggregates: TypeAlias = Sequence[aggregates_mod.Aggregate] | None
 _Data = tuple[Sequence[str], Iterable[Any]]
 
 

@@ -118,15 +118,16 @@ def make_wish(
 
 def read_zone(
     client: placement_client.Client,
-    found: Collection[aggregates.Aggregate],
+    found: Collection[aggregates.Aggregate] | None,
     name: str,
 ) -> aggregates.Zone:
     """Return a requested availability zone, as placement has it.
 
-    :param found: all host aggregates
+    :param found: all host aggregates; None where they are not known
     :param name: '' where none is requested
     :raises PlacementError: placement cannot be read
     """
+    found = found or ()
     uuids = aggregates.list_uuids(found, name)
     if not uuids:
         return aggregates.Zone(name=name)

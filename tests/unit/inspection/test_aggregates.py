@@ -107,6 +107,13 @@ class NotesTest(base.TestCase):
         [empty] = self.list_notes(RACK2, EMPTY, zone='z4')
         self.assertIn('Availability zone z4 has no hosts', empty)
 
+    def test_aggregates_that_nova_does_not_show(self) -> None:
+        wish = aggregates_mod.Wish(zone='z3', extra_specs={'ssd': '1'})
+
+        [note] = aggregates_mod.list_notes(None, wish)
+
+        self.assertIn('Host aggregates are not known', note)
+
     def test_projects(self) -> None:
         for project, wanted in (
             ('', 'filter_tenant_id (--project says whose) of rack1, fast'),

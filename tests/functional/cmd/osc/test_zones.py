@@ -6,6 +6,7 @@ from typing import Any
 
 from nova.tests.functional.api import client as nova_client
 
+from nova_ext_resources.cmd.osc import explain
 from nova_ext_resources.cmd.osc import simulate
 from tests.functional.cmd.osc import explaining
 
@@ -115,6 +116,20 @@ class ZonesTest(explaining.ExplainTestCase):
             'sync_aggregates"',
             ' '.join(text.split()),
         )
+
+    def test_aggregates_that_nova_does_not_show(self) -> None:
+        self.policy.set_rules(
+            {'os_compute_api:os-aggregates:index': '!'}, overwrite=False
+        )
+        words = '--flavor', self.name, '--availability-zone=z'
+
+        for kind in (explain.Explain, simulate.Simulate):
+            found, _text = self.explain(*words, kind=kind)
+
+            notes = ' '.join(found['notes'])
+            self.assertIn('Host aggregates are not known', notes)
+            self.assertNotIn('No host aggregate is', notes)
+            self.assertEqual(2, len(found['hosts']))
 
     def test_the_host_that_is_asked_for_is_of_another_zone(self) -> None:
         _found, text = self.simulate(
