@@ -165,6 +165,18 @@ class HostdevEnforcerTest(base.TestCase):
             said,
         )
 
+    def test_what_its_own_guest_has_is_its_own_in_a_move(self) -> None:
+        """The entry of a move has another uuid than its server."""
+        entry = self.make_moved(self.names[0])
+        self.run_guest(entry.server_uuid, self.names[0])
+
+        self.assertEqual(entry.assignments, self.enforcer.apply(entry))
+
+    def make_moved(self, *names: str) -> assignment.Entry:
+        return dataclasses.replace(
+            make_entry(*names), consumer_uuid=uuidsentinel.migration
+        )
+
     def test_what_guests_have_while_that_is_unknown(self) -> None:
         self.guests = None
 
@@ -220,6 +232,26 @@ class HostdevEnforcerTest(base.TestCase):
                 self.run_guest(uuidsentinel.server, *functions)
 
                 self.assertEqual([], self.recognize(make_entry('')))
+
+    def test_functions_that_a_move_of_the_server_keeps(self) -> None:
+        self.run_guest(uuidsentinel.server, *self.names[::-1])
+        kept = self.make_moved(*self.names)
+        self.entries[kept.consumer_uuid] = kept
+
+        for lost in (make_entry('', ''), self.make_moved('', '')):
+            self.assertEqual(
+                [(f'SRIOV_{CARD}', {'names': [*self.names]})],
+                self.recognize(lost),
+            )
+
+    def test_a_card_of_another_domain(self) -> None:
+        """Those of VMD have five digits."""
+        self.run_guest(uuidsentinel.server, self.names[1])
+
+        for address in (CARD, self.names[1]):
+            lost = make_entry('', key=f'SRIOV_1{address}')
+
+            self.assertEqual([], self.recognize(lost))
 
     def test_a_function_that_another_server_holds(self) -> None:
         self.run_guest(uuidsentinel.server, self.names[1])
