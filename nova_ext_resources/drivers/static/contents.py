@@ -68,8 +68,12 @@ class Contents:
             if one.path == file.path
         }
         if not kept:
-            possible = {v.places[0]: v for v in file.list_possible(types)}
-            lost = possible | lost
+            # What another file has defined so far, that may go on to define.
+            lost = {
+                one.places[0]: one
+                for one in file.list_possible(types)
+                if one.places[0] not in self._former
+            } | lost
         self.left_out.add(file.path)
         self._fill(kept, lost)
         effect = (

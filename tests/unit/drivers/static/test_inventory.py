@@ -533,6 +533,47 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertEqual(99, found.inventories['CUSTOM_LICENCE_SEAT'].total)
         self.assertIn('CUSTOM_MASTER_SLOT', found.inventories)
 
+    def test_a_file_that_breaks_keeps_nothing_of_another_that_goes(
+        self,
+    ) -> None:
+        other = os.path.join(self.folder, 'other.yaml')
+        for text in (SLOT, BAD):
+            with self.subTest(text):
+                self.write(SEATS)
+                self.write(text, path=other)
+                plugin = self.load(self.folder)
+                plugin.discover()
+                os.unlink(other)
+                self.write_text('[')
+
+                self.assertEqual(
+                    {'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin)
+                )
+                self.assertEqual({self.path}, plugin.left_out)
+
+    def test_a_bad_file_that_comes_closes_nothing(self) -> None:
+        self.write(SEATS)
+        plugin = self.load(self.folder)
+        bad = f'resources:{SEATS} bad'
+        self.write_text(bad, os.path.join(self.folder, 'a.yaml'))
+        self.assertEqual([10], self.count_seats(plugin))
+
+        self.write_text(bad)
+
+        self.assertEqual([10], self.count_seats(plugin))
+
+    def test_what_was_refused_before_its_file_breaks_stays_refused(
+        self,
+    ) -> None:
+        first = self.write_duplicates()
+        self.write(SEATS.replace('10', 'ten'), path=first)
+        plugin = self.load(self.folder)
+        self.assertEqual([], self.count_seats(plugin))
+
+        self.write_text('[')
+
+        self.assertEqual([], self.count_seats(plugin))
+
     def test_a_file_that_may_be_read_again_is(self) -> None:
         """To allow that changes neither its size nor its time."""
         plugin = self.make_plugin(SEATS)
