@@ -478,17 +478,39 @@ class LeftAloneTest(RestoreTestCase):
 
     def test_who_has_them_on_the_compute_node_itself(self) -> None:
         """From there, they may still be moved."""
-        self.allocated[SERVER] = {with_host.NODE.uuid: {with_host.WAYS: 3}}
+        own = {'VCPU': 2, with_host.WAYS: 3}
+        self.allocated[SERVER] = {with_host.NODE.uuid: own}
         self.come_back()
 
         self.restore.run()
 
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
-        self.assertIn('compute node itself', self.restore.problems[0].text)
+        text = self.restore.problems[0].text
+        words = f'it holds {with_host.WAYS} on the compute node itself'
+        self.assertIn(words, text)
+        self.assertIn('restart nova-compute, which moves it', text)
         self.allocated[SERVER] = read_allocations(SERVER)
         self.restore.run()
         self.assertEqual([], self.list_problems())
         self.assertIn(SERVER, self.host.entries)
+
+    def test_who_has_what_is_still_to_be_moved(self) -> None:
+        """There is an alarm on the class."""
+        self.come_back()
+        doubled = [with_host.WAYS]
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.restore, '_list_doubled', lambda: doubled
+            )
+        )
+
+        self.restore.run()
+
+        self.assertEqual(({}, []), (self.host.entries, self.list_problems()))
+        self.assertEqual({SERVER, OTHER}, self.restore.waiting)
+        doubled.clear()
+        self.restore.run()
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
 
     def test_all_before_anything_was_published(self) -> None:
         self.come_back()
