@@ -56,9 +56,6 @@ Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 _NOVA_COMPUTE = (
     cfg.StrOpt('cpu_dedicated_set'),
     cfg.StrOpt('cpu_shared_set'),
-    cfg.StrOpt(
-        'provider_config_location', default='/etc/nova/provider_config/'
-    ),
 )
 _NOVA_POWER = (
     cfg.BoolOpt('cpu_power_management', default=False),
@@ -227,7 +224,7 @@ class Checks:
             return 'Not checked: Nova cannot be imported.'
         if not driver_conf.is_ours(self._conf):
             return 'Not compared: nova-compute ignores the plugins.'
-        location = self._conf.compute.provider_config_location
+        location = driver_conf.find_provider_config(self._conf)
         found = provider_config.list_collisions(location, self._classes)
         if found:
             raise exception.InvalidConfiguration(
@@ -303,7 +300,7 @@ class Checks:
                 placement_client.from_conf(self._conf),
                 node_uuid,
                 self._classes,
-                self._conf.compute.provider_config_location,
+                driver_conf.find_provider_config(self._conf),
             )
         except exception.PlacementError as err:
             # Which has failed the check of placement.

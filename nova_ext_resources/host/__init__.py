@@ -9,6 +9,8 @@
 * ``audit_allocations``: compares what the ledger records with what placement
   has allocated; pure
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
+* ``config_files``: entries of Nova's provider configuration files that name a
+  provider of this host
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
 * ``files``: where a host's files are that no option names

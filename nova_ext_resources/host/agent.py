@@ -14,11 +14,13 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import driver as driver_conf
 from nova_ext_resources import exception
+from nova_ext_resources.host import config_files
 from nova_ext_resources.host import files
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import loading
 from nova_ext_resources.host import metrics
 from nova_ext_resources.host import old_inventory
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import client as placement_client
@@ -68,6 +70,7 @@ class Agent(worker.Worker):
         self._node = node
         self._interval: float = options.refresh_interval
         self._failures = 0
+        self._files = driver_conf.find_provider_config(conf)
         client = placement_client.from_conf(conf)
         self.host = loading.load_host(
             conf,
@@ -129,12 +132,14 @@ class Agent(worker.Worker):
         """Discover and publish, and go on in threads.
 
         :raises InvalidConfiguration: an option for metrics cannot be used,
-            there is inventory and no compute node, or traits are of the
-            compute node itself; nothing was started
+            there is inventory and no compute node, traits are of the compute
+            node itself, or a file of Nova's adds to a provider of this host;
+            nothing was started
         """
         self.metrics.prepare()
         delay = self.do_round()
         self._check_unpublished()
+        self._check_files()
         super().start(delay + pause)
         self.publisher.start()
         self.metrics.start()
@@ -167,7 +172,11 @@ class Agent(worker.Worker):
             )
         self.health.observe_host(self.host, failure=failure)
         self.health.report(
-            'comparison', self._old.list_problems(self.publisher.doubled)
+            'comparison',
+            [
+                *self._old.list_problems(self.publisher.doubled),
+                *map(_make_problem, self._list_named()),
+            ],
         )
         self.publisher.notice()
         is_well = not failure and not self.host.found.failures
@@ -205,6 +214,33 @@ class Agent(worker.Worker):
                 'or write them into a file for it, with '
                 'nova-ext-resources-provider-config',
             )
+
+    def _check_files(self) -> None:
+        """Refuse what Nova would add to a provider of this host.
+
+        Before that is published, Nova passes over it.
+
+        :raises InvalidConfiguration: a file of Nova's names one
+        """
+        if found := self._list_named():
+            raise exception.InvalidConfiguration(
+                option='[compute] provider_config_location',
+                value=self._files,
+                reason='; '.join(map(str, found)),
+            )
+
+    def _list_named(self) -> tuple[config_files.NamedClass, ...]:
+        return config_files.list_named(
+            self._files, config_files.list_own_names(self.host)
+        )
+
+
+def _make_problem(one: config_files.NamedClass) -> alarm.Problem:
+    return alarm.Problem(
+        alarm=alarm.PROVIDER_CONFIG,
+        subject=f'{one.identification} {one.resource_class}',
+        text=str(one),
+    )
 
 
 def check(conf: cfg.ConfigOpts, state_path: str) -> None:

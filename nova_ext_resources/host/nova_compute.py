@@ -6,7 +6,7 @@ The driver that Nova has loaded answers, from Nova's records and from the
 hypervisor. Nothing here imports Nova.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 
 from nova_ext_resources.host import guests
@@ -15,6 +15,7 @@ from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.host import unheld
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import server as server_obj
 
 
@@ -48,6 +49,8 @@ class NovaCompute:
         processes on this host now; called in threads of its own, often
     :ivar find_building: returns which of these consumers are servers that
         Nova builds here, or may build here; called in threads of claims
+    :ivar list_problems: returns what is wrong with the configuration of Nova
+        itself; no I/O
     :ivar long_call_timeout: seconds for which Nova's services wait for each
         other in a call that may take long
     """
@@ -64,4 +67,5 @@ class NovaCompute:
     list_servers: Callable[[], Mapping[str, server_obj.NovaServer]]
     list_guests: Callable[[], guests.Guests]
     find_building: Callable[[frozenset[str]], Collection[str]]
+    list_problems: Callable[[], Iterable[alarm.Problem]]
     long_call_timeout: float

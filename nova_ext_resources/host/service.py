@@ -210,6 +210,7 @@ class HostService:
                 *self.unheld.problems,
                 *self._list_unpublished_nodes(),
                 *self.old.list_problems(self.publisher.doubled),
+                *compute.list_problems(),
             ),
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,

@@ -69,6 +69,7 @@ POOL_DIFFERS = 'pool_differs'
 NODE_NOT_PUBLISHED = 'node_not_published'
 LEDGER_FAILED = 'ledger_failed'
 OLD_INVENTORY = 'old_inventory'
+PROVIDER_CONFIG = 'provider_config'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
 NOT_MONITORED = 'not_monitored'
@@ -196,6 +197,12 @@ _WARNING = (
         PROVIDER_IN_USE,
         'provider',
         'Servers hold inventory that should be removed from placement.',
+    ),
+    (
+        PROVIDER_CONFIG,
+        'provider and resource class',
+        "A provider configuration file of Nova's names what a provider has "
+        'already.',
     ),
     (
         POOL_NOT_READ,

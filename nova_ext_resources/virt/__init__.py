@@ -6,6 +6,7 @@
 * ``attempts``: which live migration of a server has claimed here
 * ``cachetune``: refuses guests whose caches libvirt would control, too
 * ``claims``: claims, applies and releases for Nova's instances
+* ``collisions``: keeps from Nova what its files must not add to a provider
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
 * ``evidence``: whether a server is certainly gone from a host
@@ -27,6 +28,7 @@
 * ``provider_config``: Nova's files of inventory that collide with plugins
 * ``providers``: Nova's copy of what placement has of the host's providers
 * ``refusals``: live migrations that a host refuses, and what Nova hears of it
+* ``refused``: which classes of its files Nova could not add to its providers
 * ``releases``: the releases of Nova that this package works with
 * ``request``: what one of Nova's instances requests
 * ``reshapes``: why placement refused a reshape of Nova's

@@ -28,6 +28,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import claims
+from nova_ext_resources.virt import collisions
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import evidence
 from nova_ext_resources.virt import gate
@@ -52,6 +53,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
     _ext: service.HostService
     _ext_claims: claims.Claims
     _ext_old: old_inventory.OldInventory
+    _ext_collisions: collisions.Collisions
     _telling = threading.Lock()
 
     @classmethod
@@ -84,6 +86,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 on_changed=lambda: self._update_stats(),
             )
             self._ext_old = self._make_old()
+            self._ext_collisions = collisions.Collisions(
+                self._ext,
+                tracker=self._find_tracker(),
+                location=CONF.compute.provider_config_location,
+            )
             self._ext.metrics.prepare()
             super().init_host(host)
             if (compute := self._find_compute()) is not None:
@@ -156,6 +163,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             list_servers=lambda: servers.describe(host),
             list_guests=self._list_guests,
             find_building=lambda uuids: servers.find_building(host, uuids),
+            list_problems=lambda: self._ext_collisions.problems,
             long_call_timeout=CONF.long_rpc_timeout,
         )
 
@@ -256,6 +264,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             super().update_provider_tree(
                 provider_tree, nodename, allocations=allocations
             )
+        self._ext_collisions.refuse(provider_tree, nodename)
         # Of its own provider, Nova is the only writer.
         traits = self._ext.host.node_traits
         provider_tree.add_traits(nodename, *traits.added)

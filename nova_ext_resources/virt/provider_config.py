@@ -12,18 +12,21 @@ from collections.abc import Collection, Iterator, Mapping
 import dataclasses
 import glob
 import os
-import re
 import textwrap
-from typing import Any
+from typing import Any, TypeAlias
 
 from nova.compute import provider_config
 
 from nova_ext_resources import exception
+from nova_ext_resources.host import config_files
 
 _OPTION = '[compute] provider_config_location'
 
 #: What stands for each compute node that reads a file.
-_COMPUTE_NODE = '$COMPUTE_NODE'
+COMPUTE_NODE = '$COMPUTE_NODE'
+
+#: Name or uuid of a provider -> its entry, as Nova has read it.
+Configs: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 #: Characters; after them, Nova shows its whole schema.
 _MAX_REASON = 500
@@ -43,9 +46,9 @@ class Collision:
     resource_class: str
 
     def __str__(self) -> str:
-        lines = ', '.join(map(str, self.lines))
+        place = config_files.locate(self.path, self.lines)
         return (
-            f'{self.path}, line {lines}: {self.resource_class} of provider '
+            f'{place}: {self.resource_class} of provider '
             f'{self.provider} is what a plugin of this host reports, too. If '
             'that provider is of this host, the host refuses servers that '
             'request it, or Nova gives the compute node no inventory at all. '
@@ -65,18 +68,18 @@ def list_collisions(
     return tuple(
         Collision(
             path=path,
-            lines=_find_lines(path, name),
+            lines=config_files.find_lines(path, name),
             provider=identification,
             resource_class=name,
         )
         for identification, one in found.items()
         for path in [os.path.join(folder, one['__source_file'])]
-        for name in _list_classes(one)
+        for name in list_classes(one)
         if name in classes
     )
 
 
-def _read(folder: str) -> Mapping[str, Mapping[str, Any]]:
+def _read(folder: str) -> Configs:
     """Return what Nova reads of a folder, nothing where it is missing.
 
     :raises InvalidConfiguration: Nova cannot read a file, and would not start
@@ -106,9 +109,7 @@ def list_named(folder: str, node_uuid: str, name: str) -> dict[str, str]:
     }
 
 
-def list_added(
-    configs: Mapping[str, Mapping[str, Any]], node_uuid: str, name: str
-) -> dict[str, str]:
+def list_added(configs: Configs, node_uuid: str, name: str) -> dict[str, str]:
     """Return what Nova adds to a compute node, as it does it.
 
     An entry that names the node itself is taken in place of the one for all
@@ -118,11 +119,11 @@ def list_added(
     :returns: resource class -> name of the file
     """
     own = [configs[one] for one in (node_uuid, name) if one in configs]
-    common = [configs[_COMPUTE_NODE]] if _COMPUTE_NODE in configs else []
+    common = [configs[COMPUTE_NODE]] if COMPUTE_NODE in configs else []
     return {
         resource_class: str(one['__source_file'])
         for one in own or common
-        for resource_class in _list_classes(one)
+        for resource_class in list_classes(one)
     }
 
 
@@ -134,17 +135,7 @@ def _describe(folder: str, err: Exception) -> str:
     return f'{", ".join(paths) or folder}: {reason}'
 
 
-def _list_classes(one: Mapping[str, Any]) -> Iterator[str]:
+def list_classes(one: Mapping[str, Any]) -> Iterator[str]:
     """Return the resource classes that Nova adds to a provider."""
     for inventory in one.get('inventories', {}).get('additional', ()):
         yield from inventory
-
-
-def _find_lines(path: str, resource_class: str) -> tuple[int, ...]:
-    """Return the lines in which a file names a class."""
-    with open(path, encoding='utf-8') as file:
-        return tuple(
-            number
-            for number, line in enumerate(file, 1)
-            if re.search(rf'\b{resource_class}\b', line)
-        )

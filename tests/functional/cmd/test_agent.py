@@ -33,6 +33,13 @@ resources:
     inventory: {{total: {total}}}
 """
 
+_NOVA_FILE = """\
+meta: {{schema_version: '1.0'}}
+providers:
+- identification: {{name: {name}}}
+  inventories: {{additional: [{{CUSTOM_SEAT: {{total: 2}}}}]}}
+"""
+
 _POOLS = """
 pools:
   - name: scratch
@@ -306,6 +313,23 @@ class RefusedTest(AgentTestCase):
         self.assertEqual(
             frozenset(), self.client.get_provider(uuids.node).traits
         )
+
+    def test_a_file_of_nova_that_adds_to_its_provider(self) -> None:
+        files = self.folder / 'files'
+        files.mkdir()
+        (files / 'seats.yaml').write_text(
+            _NOVA_FILE.format(name='cpu1.example.com_STATIC')
+        )
+        self.write(f'[compute]\nprovider_config_location = {files}')
+        self.make_node()
+
+        self.assert_ends(
+            self.start(),
+            78,
+            f'{files}/seats.yaml, line 4: provider cpu1.example.com_STATIC',
+            'CUSTOM_SEAT',
+        )
+        self.assertEqual({}, self.find('cpu1.example.com_STATIC'))
 
     def test_a_second_one_on_the_same_host(self) -> None:
         self.make_node()

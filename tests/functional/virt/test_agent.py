@@ -53,8 +53,8 @@ class AgentTest(backends.Static):
             conf, host=host, node=node, state_path=str(self.folder)
         )
         self.addCleanup(agent.stop)
-        agent.start()
         self.agents[host] = agent
+        agent.start()
         self.wait_until(lambda: agent.publisher.status.last_success_at)
 
     def find_seats(self, host: str) -> str:
@@ -96,6 +96,37 @@ class AgentTest(backends.Static):
         ]
         self.assertEqual('CUSTOM_SEAT', problem.subject)
         self.assertIn('disable its plugin', problem.text)
+
+    def test_a_file_of_nova_that_comes_later_is_an_alarm(self) -> None:
+        files = self.folder / 'files'
+        files.mkdir()
+        with (self.folder / 'ext.conf').open('a') as conf:
+            conf.write(f'[compute]\nprovider_config_location = {files}\n')
+        agent = self.restart_agent('host1')
+        path = files / 'seats.yaml'
+        text = _FILE.replace('uuid: $COMPUTE_NODE', 'name: host1_STATIC')
+        path.write_text(text)
+
+        agent.do_round()
+
+        [problem] = [
+            one
+            for one in agent.read_health().alarms
+            if one.name == alarm.PROVIDER_CONFIG
+        ]
+        self.assertEqual('host1_STATIC CUSTOM_SEAT', problem.subject)
+        self.assertIn(f'{path}, line 4: provider host1_STATIC', problem.text)
+        error = self.assertRaises(
+            exception.InvalidConfiguration, self.restart_agent, 'host1'
+        )
+        self.assertIn('host1_STATIC', str(error))
+        path.unlink()
+        self.restart_agent('host1')
+
+    def restart_agent(self, host: str) -> Any:
+        self.agents[host].stop()
+        self.start_agent(host)
+        return self.agents[host]
 
     def test_what_nobody_checks_here_is_refused(self) -> None:
         required, preferred = (

@@ -51,6 +51,7 @@ COMPUTE = nova_compute.NovaCompute(
     list_servers=dict,
     list_guests=dict,
     find_building=lambda _uuids: (),
+    list_problems=tuple,
     long_call_timeout=1800,
 )
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Entries of Nova's provider configuration files about providers of a host.
+
+Nova must not add inventory to a provider that is published here: from its
+next update on, it takes its own inventory for that of the virt driver, and
+its update of the whole compute node fails. See ResourceTracker
+``_merge_provider_configs`` of Nova 34. Read without Nova, for hosts where it
+is in another Python environment.
+"""
+
+from collections.abc import Collection, Iterator
+import dataclasses
+import glob
+import os
+import re
+from typing import Any
+
+from oslo_log import log as logging
+import yaml
+
+from nova_ext_resources.host import resources
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NamedClass:
+    """A resource class that a file adds to a provider.
+
+    :ivar lines: of the file that name the class, from 1
+    """
+
+    path: str
+    lines: tuple[int, ...]
+    identification: str
+    resource_class: str
+
+    def __str__(self) -> str:
+        return (
+            f'{locate(self.path, self.lines)}: provider {self.identification} '
+            f'is one that this program publishes. If Nova adds '
+            f'{self.resource_class} to it, Nova cannot update any inventory '
+            'of its compute node. Remove it from the file, and restart '
+            'nova-compute'
+        )
+
+
+def list_own_names(host: resources.HostResources) -> frozenset[str]:
+    """Return names and uuids of all providers that plugins report here."""
+    keys, pools = host.view.keys, host.found.pools
+    node = host.node.hypervisor_hostname
+    return frozenset(
+        [
+            *keys,
+            *(f'{node}_{key}' for key in keys.values()),
+            *(one.rp_uuid for one in pools),
+            *(one.rp_name for one in pools),
+        ]
+    )
+
+
+def list_named(folder: str, names: Collection[str]) -> tuple[NamedClass, ...]:
+    """Return what the files of a folder add to these providers.
+
+    A file that cannot be read adds nothing: Nova does not start with it.
+
+    :param names: names and uuids
+    """
+    return tuple(
+        NamedClass(
+            path=path,
+            lines=find_lines(path, resource_class),
+            identification=identification,
+            resource_class=resource_class,
+        )
+        for path in sorted(glob.glob(os.path.join(folder, '*.yaml')))
+        for identification, resource_class in _list_classes(path)
+        if identification in names
+    )
+
+
+def find_lines(path: str, word: str) -> tuple[int, ...]:
+    """Return the lines in which a file has a word; none if it is gone."""
+    pattern = re.compile(rf'(?<![\w-]){re.escape(word)}(?![\w-])')
+    try:
+        with open(path, encoding='utf-8') as file:
+            return tuple(
+                number
+                for number, line in enumerate(file, 1)
+                if pattern.search(line)
+            )
+    except (OSError, ValueError) as err:
+        LOG.debug('%(path)s: %(err)s', {'path': path, 'err': err})
+        return ()
+
+
+def locate(path: str, lines: Collection[int]) -> str:
+    """Return words for a place in a file."""
+    if not lines:
+        return path
+    return f'{path}, line {", ".join(map(str, lines))}'
+
+
+def _list_classes(path: str) -> Iterator[tuple[str, str]]:
+    """Return name or uuid of a provider, and what the file adds to it."""
+    for one in _read_entries(path):
+        match one:
+            case {
+                'identification': {'name': str(name)} | {'uuid': str(name)},
+                'inventories': {'additional': [*additional]},
+            }:
+                for added in additional:
+                    if isinstance(added, dict):
+                        yield from ((name, str(one)) for one in added)
+
+
+def _read_entries(path: str) -> list[Any]:
+    try:
+        with open(path, encoding='utf-8') as file:
+            document = yaml.safe_load(file)
+    except (OSError, ValueError, yaml.YAMLError) as err:
+        LOG.debug('%(path)s: %(err)s', {'path': path, 'err': err})
+        return []
+    match document:
+        case {'providers': [*entries]}:
+            return entries
+    return []
