@@ -53,7 +53,7 @@ endpoint_override = {placement}
 #: Seconds for Nova's threads to get their turn on a busy machine.
 _PATIENCE = 60.0
 
-_HOST_CONF = """
+HOST_CONF = """
 [ext_resources_rmd]
 url = {url}
 timeout = 30
@@ -213,7 +213,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         rmd = self.useFixture(rmd_simulator.RmdSimulatorFixture(**settings))
         self.rmds[host] = rmd
         path = self.folder / f'{host}.conf'
-        path.write_text(_HOST_CONF.format(url=rmd.url) + self.host_options)
+        path.write_text(HOST_CONF.format(url=rmd.url) + self.host_options)
         service = self._start_compute(host)
         self.addCleanup(service.driver._ext.stop)
         self.publish(service)
