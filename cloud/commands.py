@@ -2,6 +2,7 @@
 
 """The ``openstack`` command line, as an operator types it."""
 
+from collections.abc import Mapping
 import dataclasses
 import os
 import subprocess
@@ -34,13 +35,35 @@ def ask(folder: folders.Folder, *words: str) -> Answer:
 
     :raises CloudError: ``openstack`` is not installed beside this Python
     """
+    return _ask(folder, [programs.get('openstack'), *words])
+
+
+def ask_script(
+    folder: folders.Folder, path: str, variables: Mapping[str, str]
+) -> Answer:
+    """Run a script of the shell that runs such commands, to its end.
+
+    :param variables: of its environment
+    :raises CloudError: ``openstack`` is not installed beside this Python
+    """
+    beside = os.path.dirname(programs.get('openstack'))
+    paths = f'{beside}{os.pathsep}{os.environ.get("PATH", os.defpath)}'
+    return _ask(folder, ['bash', path], {'PATH': paths, **variables})
+
+
+def _ask(
+    folder: folders.Folder,
+    command: list[str],
+    variables: Mapping[str, str] | None = None,
+) -> Answer:
     done = subprocess.run(
-        [programs.get('openstack'), *words],
+        command,
         env={
             **os.environ,
             'OS_CLIENT_CONFIG_FILE': str(folder.clouds_yaml),
             'OS_CLOUD': folders.CLOUD,
             'OS_COMPUTE_API_VERSION': sdk.COMPUTE_MICROVERSION,
+            **(variables or {}),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,

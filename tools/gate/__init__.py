@@ -15,6 +15,7 @@ Nova, ledgers, placement and machines must agree.
 * ``leasing``: a site with Blazar, and two users who have a project each
 * ``package``: builds, installs and removes wheels
 * ``plan``: which scenarios are played, and the short form
+* ``plugins``: more inventory providers for the hosts, while the cloud runs
 * ``pool``: clients that work side by side
 * ``refused``: servers for which there is no room, or no right
 * ``reserving``: a site whose nova-scheduler keeps what is reserved

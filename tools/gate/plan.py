@@ -9,6 +9,7 @@ from tools.gate.scenarios import blazar
 from tools.gate.scenarios import crowd
 from tools.gate.scenarios import deletes
 from tools.gate.scenarios import devices
+from tools.gate.scenarios import devstack
 from tools.gate.scenarios import evacuation
 from tools.gate.scenarios import lease
 from tools.gate.scenarios import life
@@ -32,6 +33,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     'moves': moves.play,
     'quota': quota.play,
     'devices': devices.play,
+    'devstack': devstack.play,
     'crowd': crowd.play,
     'restarts': restarts.play,
     'releases': releases.play,

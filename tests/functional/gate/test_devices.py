@@ -70,13 +70,3 @@ class FlavorsTest(base.TestCase):
         left = devices._TOTAL - sizes['equipped'] - sizes['stored']
 
         self.assertEqual(left + 1, sizes['too-stored'])
-
-
-class PluginsTest(base.TestCase):
-    def test_those_of_the_cache_stay(self) -> None:
-        own = {'ext_resources': {'inventory_providers': 'rmd'}}
-
-        self.assertEqual(
-            {'ext_resources': {'inventory_providers': 'rmd,a,b'}},
-            devices._add_plugins(own, 'a,b'),
-        )

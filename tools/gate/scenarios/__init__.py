@@ -6,6 +6,7 @@
 * ``crowd``: many servers at once, from several clients
 * ``deletes``: servers that are deleted early, and some that are restored
 * ``devices``: a network card, a pool, and why a server got neither
+* ``devstack``: the script of the devstack job, on hosts with licences
 * ``evacuation``: a host dies, and its server moves
 * ``lease``: a reservation, from the command line to running servers
 * ``life``: each operation on a server that stays where it is, and shelving

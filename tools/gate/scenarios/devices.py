@@ -3,7 +3,6 @@
 """Devices of one host, a pool of all, and why a server got neither."""
 
 from collections.abc import Mapping
-import dataclasses
 import functools
 import json
 import pathlib
@@ -19,6 +18,7 @@ from nova_ext_resources.testing import fpga
 from nova_ext_resources.testing import sriov
 from tools.gate import audit
 from tools.gate import client
+from tools.gate import plugins
 from tools.gate import refused
 from tools.gate import site as sites
 
@@ -183,16 +183,16 @@ def _plug_in(site: sites.Site) -> None:
     pools.write_text(_POOLS.format(resource_class=_GB, path=size))
     shared = {'ext_resources_shared_pool': {'pools_file': str(pools)}}
     own = _make_devices(lib)
-    plugins = dict.fromkeys(site.hosts, 'shared_pool')
-    plugins[site.hosts[0]] += ',sriov,fpga,cpu'
+    names = dict.fromkeys(site.hosts, 'shared_pool')
+    names[site.hosts[0]] += ',sriov,fpga,cpu'
     per_host = site.cloud.settings.per_host
-    _configure(
+    plugins.configure(
         site,
         {
             host: options.merge(
-                per_host[host], shared, own, _add_plugins(per_host[host], more)
+                per_host[host], shared, own, plugins.add(per_host[host], more)
             )
-            for host, more in plugins.items()
+            for host, more in names.items()
         },
     )
     _wait_for_providers(
@@ -232,14 +232,6 @@ def _name_devices(site: sites.Site) -> tuple[str, ...]:
     return f'{first}_SRIOV_{_CARD}', f'{first}_{_REGION}'
 
 
-def _add_plugins(
-    own: cloud_settings.Options, more: str
-) -> cloud_settings.Options:
-    """Return the option with more inventory providers than the own ones."""
-    former = own['ext_resources']['inventory_providers']
-    return {'ext_resources': {'inventory_providers': f'{former},{more}'}}
-
-
 def _unplug(site: sites.Site, settings: cloud_settings.Settings) -> None:
     """Have the hosts leave the pool, and configure them as before."""
     pools = site.cloud.folder.lib / 'pools.yaml'
@@ -247,18 +239,8 @@ def _unplug(site: sites.Site, settings: cloud_settings.Settings) -> None:
     changed.write_text(_NO_POOLS)
     changed.replace(pools)
     _wait_for_providers(site, *_name_devices(site))
-    _configure(site, settings.per_host)
+    plugins.configure(site, settings.per_host)
     _wait_for_providers(site)
-
-
-def _configure(
-    site: sites.Site, per_host: Mapping[str, cloud_settings.Options]
-) -> None:
-    site.cloud.configure(
-        dataclasses.replace(site.cloud.settings, per_host=per_host)
-    )
-    site.cloud.halt(*site.hosts)
-    site.cloud.resume(*site.hosts)
 
 
 def _wait_for_providers(site: sites.Site, *names: str) -> None:
