@@ -150,6 +150,44 @@ class PlanTest(base.TestCase):
 
         self.assert_chosen(found, {WAYS: L3_1, SEATS: builders.POOL})
 
+    def test_classes_of_the_same_providers_go_together(self) -> None:
+        """One has less room in the first cache, the other in the second."""
+        host = builders.make_view([0xF, 0xFF])
+        host = dataclasses.replace(
+            host,
+            tracked={
+                **host.tracked,
+                (L3_0, SEATS): builders.make_count(9),
+                (L3_1, SEATS): builders.make_count(3),
+            },
+        )
+
+        found = plan(host, make_mover(0, {WAYS: 2, SEATS: 2}))
+
+        self.assert_chosen(found, {WAYS: L3_1, SEATS: L3_1})
+
+    def test_what_it_holds_counts_and_not_its_flavor(self) -> None:
+        """As after a resize that is not confirmed."""
+        host = builders.make_view([0xF, 0xFF])
+
+        for asked in (2, 8):
+            found = plan(host, make_mover(0, {WAYS: 6}, asked={WAYS: asked}))
+
+            self.assert_chosen(found, {WAYS: L3_1})
+
+    def test_what_is_below_in_a_group_of_its_own_counts(self) -> None:
+        mover = make_mover(0, {SEATS: 2})
+        request = dataclasses.replace(
+            mover.request, allocations={builders.POOL: {SEATS: 2}}
+        )
+
+        found = plan(
+            builders.make_view(seats=3),
+            dataclasses.replace(mover, request=request),
+        )
+
+        self.assertIsNotNone(found.refusal)
+
     def test_what_is_below_already_counts(self) -> None:
         """A part may have been moved, or allocated, before."""
         mover = make_mover(0, {WAYS: 4}, near=L3_0)
