@@ -11,7 +11,8 @@ is in another Python environment.
 
 from collections.abc import Collection, Iterator
 import dataclasses
-import glob
+import fnmatch
+import functools
 import os
 import re
 from typing import Any
@@ -63,7 +64,8 @@ def list_own_names(host: resources.HostResources) -> frozenset[str]:
 def list_named(folder: str, names: Collection[str]) -> tuple[NamedClass, ...]:
     """Return what the files of a folder add to these providers.
 
-    A file that cannot be read adds nothing: Nova does not start with it.
+    A file that cannot be read adds nothing. If Nova cannot read it either,
+    Nova does not start; if only this program cannot, a warning says so.
 
     :param names: names and uuids
     """
@@ -74,7 +76,7 @@ def list_named(folder: str, names: Collection[str]) -> tuple[NamedClass, ...]:
             identification=identification,
             resource_class=resource_class,
         )
-        for path in sorted(glob.glob(os.path.join(folder, '*.yaml')))
+        for path in _list_files(folder)
         for identification, resource_class in _list_classes(path)
         if identification in names
     )
@@ -102,6 +104,33 @@ def locate(path: str, lines: Collection[int]) -> str:
     return f'{path}, line {", ".join(map(str, lines))}'
 
 
+def _list_files(folder: str) -> list[str]:
+    """Return the paths of the files that Nova reads; none without a folder.
+
+    As Nova's ``glob``, without those whose names begin with a dot.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    except OSError as err:
+        _warn(folder, str(err))
+        return []
+    found = fnmatch.filter(names, '[!.]*.yaml')
+    return [os.path.join(folder, name) for name in found]
+
+
+@functools.cache
+def _warn(path: str, reason: str) -> None:
+    """Log once what each round finds anew."""
+    LOG.warning(
+        '%(path)s cannot be read, so that it is not known whether Nova would '
+        'add inventory to a provider of this host: %(reason)s. Let the user '
+        'of this program read it.',
+        {'path': path, 'reason': reason},
+    )
+
+
 def _list_classes(path: str) -> Iterator[tuple[str, str]]:
     """Return name or uuid of a provider, and what the file adds to it."""
     for one in _read_entries(path):
@@ -120,7 +149,7 @@ def _read_entries(path: str) -> list[Any]:
         with open(path, encoding='utf-8') as file:
             document = yaml.safe_load(file)
     except (OSError, ValueError, yaml.YAMLError) as err:
-        LOG.debug('%(path)s: %(err)s', {'path': path, 'err': err})
+        _warn(path, str(err))
         return []
     match document:
         case {'providers': [*entries]}:

@@ -69,6 +69,21 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
         self.assertTrue(output, errors)
         return status, json.loads(output)
 
+    def assert_left_alone(self) -> None:
+        """The command finds nothing, and changes nothing."""
+        before = self.read_records()
+        self.assertNotEqual([], before['allocations'])
+
+        self.assertEqual((0, []), self.audit())
+        self.assertEqual((0, []), self.audit('--in-progress'))
+        journal = self.folder / 'journal'
+        self.assertEqual(
+            (0, []), self.audit('--repair', '--journal', str(journal))
+        )
+        self.assertEqual('', journal.read_text())
+
+        self.assertEqual(before, self.read_records())
+
     def find_node(self, host: str) -> str:
         return str(self.get_host(host).node.uuid)
 

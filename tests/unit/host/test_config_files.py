@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import logging
 import pathlib
 from typing import Any
 
@@ -36,6 +37,29 @@ class ConfigFilesTest(base.TestCase):
             (one.identification, one.resource_class, one.lines)
             for one in config_files.list_named(str(self.folder), names)
         ]
+
+    def test_what_cannot_be_read_is_logged_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        self.path.mkdir()
+        (self.folder / '.hidden.yaml').write_text(_FILE)
+
+        for _ in range(2):
+            self.assertEqual([], self.list_named(*_NAMES))
+
+        [line] = log.output.splitlines()
+        self.assertIn(f'{self.path} cannot be read', line)
+
+    def test_a_folder_that_cannot_be_read(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        self.path.write_text(_FILE)
+
+        self.assertEqual((), config_files.list_named(str(self.path), _NAMES))
+        self.assertEqual(
+            (), config_files.list_named(f'{self.folder}/none', _NAMES)
+        )
+
+        [line] = log.output.splitlines()
+        self.assertIn(f'{self.path} cannot be read', line)
 
     def test_what_is_added_to_these_providers(self) -> None:
         self.path.write_text(_FILE)
