@@ -22,3 +22,9 @@
 * ``status``: ``nova-ext-resources-status``: would nova-compute start, and what
   would it offer
 """
+
+import warnings
+
+# oslo.privsep and futurist import eventlet, if Nova has installed it: nothing
+# that whoever runs one of these programs could change.
+warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds misspelt names of our options and groups in configuration files.
+"""Finds our options and groups that are misspelt, or in a wrong place.
 
-oslo.config ignores a name that no option has.
+oslo.config ignores a name that no option of the group has.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,6 +12,8 @@ import os
 
 from oslo_config import cfg
 
+#: How names of our groups begin, and one of them. No option of Nova has the
+#: name of an option of this one.
 _PREFIX = 'ext_resources'
 #: Of 1: how near to the name of a group of ours another has to be.
 _SIMILAR = 0.9
@@ -29,20 +31,30 @@ def list_problems(
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(path, sections).parse()
         for section, options in sections.items():
-            # As oslo.config reads it.
-            group = section.lower()
-            if group in known:
-                for name in sorted(options.keys() - set(known[group])):
-                    yield (
-                        f'{path}: [{section}] {name} has no effect, because '
-                        'there is no such option. '
-                        f'{_advise(name, known[group])}.'
-                    )
-            elif _is_meant(group, known):
-                yield (
-                    f'{path}: [{section}] has no effect, because no installed '
-                    f'plugin has this group. {_advise_group(group, known)}.'
-                )
+            for words in _check(section, options.keys(), known):
+                yield f'{path}: [{section}] {words}.'
+
+
+def _check(
+    section: str, names: Collection[str], known: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Describe what is wrong with the options of a section, and what to do."""
+    # As oslo.config reads it.
+    group = section.lower()
+    if group in known:
+        for name in sorted(set(names) - set(known[group])):
+            yield (
+                f'{name} has no effect, because there is no such option. '
+                f'{_advise(name, group, known)}'
+            )
+    elif _is_meant(group, known):
+        yield (
+            'has no effect, because no installed plugin has this group. '
+            f'{_advise_group(group, known)}'
+        )
+    else:
+        for name in sorted(set(names) & set(known.get(_PREFIX, ()))):
+            yield f'{name} has no effect there. Move it to [{_PREFIX}]'
 
 
 def _list_files(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -59,8 +71,13 @@ def _is_meant(group: str, known: Iterable[str]) -> bool:
     )
 
 
-def _advise(name: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, known, n=1)
+def _advise(
+    name: str, group: str, known: Mapping[str, Collection[str]]
+) -> str:
+    owners = [one for one in sorted(known) if name in known[one]]
+    if owners:
+        return f'Move it to {" or ".join(f"[{one}]" for one in owners)}'
+    nearest = difflib.get_close_matches(name, known[group], n=1)
     return f'Write {nearest[0]}' if nearest else 'Remove it'
 
 

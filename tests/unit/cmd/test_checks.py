@@ -256,6 +256,27 @@ class NamesTest(ChecksTestCase):
             ext_resources_static={'zzz': 'secret'},
         )
 
+    def test_one_of_another_group(self) -> None:
+        self.assert_result(
+            WARNING,
+            '[ext_resources] burst_ways has no effect, because there is no '
+            'such option. Move it to [ext_resources_resctrl] or '
+            '[ext_resources_rmd].',
+            self.NAME,
+            ext_resources={'burst_ways': '2'},
+        )
+
+    def test_one_in_a_section_of_nova(self) -> None:
+        path = os.path.join(self.folder, 'nova.conf')
+
+        self.assert_result(
+            WARNING,
+            f'{path}: [compute] inventory_providers has no effect there. '
+            'Move it to [ext_resources].',
+            self.NAME,
+            compute={'inventory_providers': 'resctrl'},
+        )
+
     def test_a_group_that_is_misspelt(self) -> None:
         for wrong, words in (
             ('ext_resource', 'Write [ext_resources].'),

@@ -123,8 +123,9 @@ def make_missing(root: str, found: str) -> ResctrlMissing:
     return ResctrlMissing(
         action=f'read {root}',
         reason=f'{found}, so resctrl is not mounted there; mount it (mount -t '
-        f'resctrl resctrl {root}), and if that fails, the CPU or the kernel '
-        'has no resource control',
+        f'resctrl resctrl {root}), or correct [ext_resources_resctrl] path. '
+        'If it cannot be mounted, the CPU or the kernel has no resource '
+        'control',
     )
 
 
