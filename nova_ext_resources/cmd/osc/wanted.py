@@ -35,8 +35,9 @@ _NOT_COUNTED = (
 
 _NO_UNITS = (
     'Only amounts are compared, not units, such as whether ways are side by '
-    'side. --config-file names the database of the reservations, in which '
-    'schedulers note them.'
+    'side, nor what a host refuses by itself: one with RMD takes only servers '
+    'with CPUs of their own. --config-file names the database of the '
+    'reservations, in which schedulers note what hosts publish.'
 )
 
 _NOT_ASKED = (
