@@ -39,6 +39,7 @@ NAMES = (
     'nova.compute.provider_tree:ProviderTree.update_aggregates',
     'nova.compute.provider_tree:ProviderTree.update_inventory',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
+    'nova.compute.resource_tracker:ResourceTracker.compute_nodes',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'
     '(context, instance, nodename, flavor)',
     'nova.compute.resource_tracker:'

@@ -386,6 +386,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
         this, a boot right after a delete on a full host would be refused.
         Nova writes it when anything changes on the host: only its tracker
         may write the compute node, under a semaphore for which builds wait.
+        It copies the stats to the compute node when a server comes or goes,
+        and not when a move ends.
         """
         tracker = self._find_tracker()
         nodename = self._ext.host.node.hypervisor_hostname
@@ -394,7 +396,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
         try:
             # Or an older view could replace a newer one of another thread.
             with self._telling:
-                tracker.stats[nodename].update(self._ext.host.list_stats())
+                found = tracker.stats[nodename]
+                found.update(self._ext.host.list_stats())
+                if nodename in tracker.compute_nodes:
+                    # A copy: Nova's threads change the original.
+                    tracker.compute_nodes[nodename].stats = dict(found)
         # Of a plugin: it is no reason to stop what Nova does.
         except Exception:
             LOG.exception(

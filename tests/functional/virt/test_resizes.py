@@ -136,3 +136,35 @@ class OwnHostsDomainTest(OtherDomainTestCase):
         )
         self.confirm(server)
         self.assert_agreement(host1={server['id']: applied})
+
+
+class FreedTest(backends.Rmd):
+    """What leaves a host, the scheduler may give to the next one at once."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        flavor = self.make_pinned_flavor(6)
+        # Both caches of host1 are full.
+        self.first, self.second = (
+            self.boot(flavor, host='host1') for _ in range(2)
+        )
+        self.flavor = flavor
+        self.publish(self.services['host1'])
+
+    def test_by_a_confirmed_move(self) -> None:
+        self.migrate(self.first)
+        self.confirm(self.first)
+
+        server = self.migrate(self.first)
+
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+
+    def test_by_a_reverted_one(self) -> None:
+        self.boot(self.flavor, host='host2')
+        self.migrate(self.first)
+        self.publish(self.services['host2'])
+        self.revert(self.first)
+
+        server = self.migrate(self.second)
+
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
