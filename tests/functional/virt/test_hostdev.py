@@ -93,6 +93,13 @@ class HostdevTestCase(emulated.EmulatedTestCase, devices.CardsTestCase):
     def reboot_hard(self, server: Any) -> None:
         self._reboot_server(server, hard=True)
 
+    def wait_for_faults(self, server: Any, count: int = 1) -> None:
+        """Wait until Nova has recorded them, and is done with the server."""
+        self.wait_until(lambda: len(self.list_faults(server)) >= count)
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+
     def list_faults(self, server: Any) -> list[str]:
         found = objects.InstanceFaultList.get_by_instance_uuids(
             nova_context.get_admin_context(), [server['id']]
@@ -214,7 +221,7 @@ class HostdevTest(HostdevTestCase):
         self._wait_for_state_change(server, 'ACTIVE')
 
         # It was not touched.
-        self.wait_until(lambda: self.list_faults(server))
+        self.wait_for_faults(server)
         self.assertEqual(held, self.list_passed(server))
         [message] = self.list_faults(server)
         for words in (name, f'SRIOV_{devices.PF}', devices.VF, 'unshelve'):
@@ -223,7 +230,7 @@ class HostdevTest(HostdevTestCase):
         # A guest that does not run does not start.
         self._stop_server(server)
         self.act(server, 'os-start')
-        self.wait_until(lambda: len(self.list_faults(server)) > 1)
+        self.wait_for_faults(server, 2)
         self.assertEqual({}, self.list_passed(server))
 
         # Its functions are there again.
@@ -239,7 +246,7 @@ class HostdevTest(HostdevTestCase):
 
         self.act(server, 'reboot', type='HARD')
 
-        self.wait_until(lambda: self.list_faults(server))
+        self.wait_for_faults(server)
         self.assertIn('has failed', self.list_faults(server)[0])
 
     def test_a_function_that_vanishes_before_the_first_start(self) -> None:

@@ -83,7 +83,7 @@ class SuspendTest(test_hostdev.HostdevTestCase):
 
     def suspend(self, server: Any) -> None:
         self.act(server, 'suspend')
-        self.wait_until(lambda: self.list_faults(server))
+        self.wait_for_faults(server)
 
     def test_its_memory_cannot_be_saved(self) -> None:
         server = self.boot_on('host1')
@@ -173,7 +173,7 @@ class ResumeTest(test_hostdev.HostdevTestCase):
 
         self.act(self.server, 'resume')
 
-        self.wait_until(lambda: self.list_faults(self.server))
+        self.wait_for_faults(self.server)
         self.assertEqual(self.passed, self.list_passed(self.server))
 
     def test_a_server_of_which_a_snapshot_was_made(self) -> None:
@@ -226,7 +226,7 @@ class DomainTest(test_hostdev.HostdevTestCase):
         # Nova starts the domain that it had before.
         self.act(server, 'unrescue')
 
-        self.wait_until(lambda: self.list_faults(server))
+        self.wait_for_faults(server)
         self.assertEqual({}, self.list_passed(server))
         [message] = self.list_faults(server)
         self.assertIn('its domain was written before', message)
