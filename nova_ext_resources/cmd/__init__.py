@@ -25,6 +25,5 @@
 
 import warnings
 
-# oslo.privsep and futurist import eventlet, if Nova has installed it: nothing
-# that whoever runs one of these programs could change.
+# Not of ours: oslo.privsep and futurist import eventlet where it is installed.
 warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -15,8 +15,18 @@ from oslo_config import cfg
 #: How names of our groups begin, and one of them. No option of Nova has the
 #: name of an option of this one.
 _PREFIX = 'ext_resources'
-#: Of 1: how near to the name of a group of ours another has to be.
+#: Sections of Nova beside which ours stand.
+_SECTIONS = ('default', 'compute', 'libvirt')
+
+#: Describes the made-up hardware of a trial.
+_TRIAL = 'ext_resources_fake'
+
+#: Of 1: how near a misspelt name is to the right one, and one that may be it.
 _SIMILAR = 0.9
+_ALIKE = 0.6
+
+#: Of more groups, a name says nothing.
+_FEW = 2
 
 
 def list_problems(
@@ -52,7 +62,7 @@ def _check(
             'has no effect, because no installed plugin has this group. '
             f'{_advise_group(group, known)}'
         )
-    else:
+    elif group in _SECTIONS:
         for name in sorted(set(names) & set(known.get(_PREFIX, ()))):
             yield f'{name} has no effect there. Move it to [{_PREFIX}]'
 
@@ -74,10 +84,19 @@ def _is_meant(group: str, known: Iterable[str]) -> bool:
 def _advise(
     name: str, group: str, known: Mapping[str, Collection[str]]
 ) -> str:
-    owners = [one for one in sorted(known) if name in known[one]]
-    if owners:
-        return f'Move it to {" or ".join(f"[{one}]" for one in owners)}'
-    nearest = difflib.get_close_matches(name, known[group], n=1)
+    def find_nearest(cutoff: float) -> list[str]:
+        return difflib.get_close_matches(name, known[group], 1, cutoff)
+
+    owners = [
+        f'[{one}]'
+        for one in sorted(known.keys() - {_TRIAL})
+        if name in known[one]
+    ]
+    if nearest := find_nearest(_SIMILAR):
+        return f'Write {nearest[0]}'
+    if 0 < len(owners) <= _FEW:
+        return f'Move it to {" or ".join(owners)}'
+    nearest = find_nearest(_ALIKE)
     return f'Write {nearest[0]}' if nearest else 'Remove it'
 
 

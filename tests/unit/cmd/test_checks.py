@@ -266,6 +266,18 @@ class NamesTest(ChecksTestCase):
             ext_resources={'burst_ways': '2'},
         )
 
+    def test_one_of_another_group_that_resembles_one_of_its_own(self) -> None:
+        for group, name, words in (
+            ('ext_resources_rmd', 'shared_ways', 'Move it to [ext_resources_'),
+            ('ext_resources_sriov', 'resource_classes', 'resource_class.'),
+            ('ext_resources_hostdev', 'resource_class', 'resource_classes.'),
+            ('ext_resources_resctrl', 'sockets', 'Remove it.'),
+            ('ext_resources', 'path', 'Remove it.'),
+        ):
+            self.assert_result(
+                WARNING, words, self.NAME, **{group: {name: '1'}}
+            )
+
     def test_one_in_a_section_of_nova(self) -> None:
         path = os.path.join(self.folder, 'nova.conf')
 
@@ -312,6 +324,7 @@ class NamesTest(ChecksTestCase):
             SUCCESS,
             '',
             self.NAME,
+            cinder={'refresh_interval': '5'},
             libvirt={'hw_machine_typ': 'q35'},
             ext_resources_scheduler={'scarce_classes': ''},
             ext_resources_placement={'auth-url': 'x', 'endpoint': 'x'},

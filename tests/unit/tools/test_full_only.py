@@ -45,9 +45,9 @@ class FullOnlyTest(base.TestCase):
 
         self.assertEqual([], unused)
 
-    def test_each_operation_stays_with_rmd_and_with_resctrl(self) -> None:
+    def test_each_operation_stays_with_each_backend(self) -> None:
         for operation, row in plan.read().cells.items():
-            for backend in ('rmd', 'resctrl'):
+            for backend in ('static', 'rmd', 'resctrl'):
                 all_of_it = {
                     test
                     for column, cell in row.items()
