@@ -28,7 +28,6 @@ class NovaCompute:
     take as long as Nova's conductor or the hypervisor does.
 
     :ivar on_deleted: called after providers were deleted from placement
-    :ivar on_changed: see :class:`.periodic.Periodic`
     :ivar list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`.HostService.accept_host`
@@ -56,7 +55,6 @@ class NovaCompute:
     """
 
     on_deleted: Callable[[], None]
-    on_changed: Callable[[], None]
     list_roles: periodic.ListRoles
     find_migrations: migrations.FindMigrations
     explain: unheld.Explain

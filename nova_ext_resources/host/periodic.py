@@ -106,8 +106,6 @@ class Periodic(worker.Worker):
     :param list_differences: returns where placement and ledger differ; no
         I/O
     :param expect: called with the uuids of servers after each round
-    :param on_changed: called after a round in which anything was released,
-        given back or restored
     :param interval: seconds from one round to the next
     """
 
@@ -129,7 +127,6 @@ class Periodic(worker.Worker):
         find_hosts: Callable[[frozenset[str]], Mapping[str, str]],
         list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
-        on_changed: Callable[[], None] = lambda: None,
         interval: float,
         list_differences: Callable[[], Iterable[alarm.Problem]] = tuple,
     ) -> None:
@@ -144,7 +141,6 @@ class Periodic(worker.Worker):
         self._list_requests = list_requests
         self._list_differences = list_differences
         self._expect = expect
-        self._on_changed = on_changed
         self._interval = interval
         self._failures: dict[str, str] = {}
         self._unsettled = 0
@@ -252,11 +248,8 @@ class Periodic(worker.Worker):
         """Discover, audit and repair, observe, have it published."""
         self._ask_again()
         self._survive('discovery', self._host.refresh)
-        before = self._host.entries
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)
-        if self._host.entries != before:
-            self._survive('view for the scheduler', self._on_changed)
         self._survive('comparison', self._report_differences)
         self._expect(one.server_uuid for one in self._host.entries.values())
         try:

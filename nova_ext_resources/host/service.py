@@ -175,7 +175,6 @@ class HostService:
     ) -> orphans.Orphans:
         def note_released(server_uuid: str) -> None:
             self.follower.forget(server_uuid)
-            compute.on_changed()
             self._wake()
 
         options = self.conf.ext_resources
@@ -216,7 +215,6 @@ class HostService:
             find_hosts=compute.find_hosts,
             list_requests=compute.list_requests,
             expect=self.metrics.servers.expect,
-            on_changed=compute.on_changed,
             interval=self._interval,
         )
 

@@ -35,7 +35,6 @@ class Claims:
     :param read_allocations: returns what placement has allocated to a
         consumer, in the form of Nova's report client; raises PlacementError
         where it does not answer
-    :param on_changed: called after what servers hold may have changed
     """
 
     def __init__(
@@ -44,14 +43,12 @@ class Claims:
         *,
         find_topology: Callable[[], Any],
         read_allocations: Callable[[str], Mapping[str, Any]],
-        on_changed: Callable[[], None],
     ) -> None:
         self._service = service
         self._host = service.host
         self._grammar = service.grammar
         self._find_topology = find_topology
         self._read_allocations = read_allocations
-        self._on_changed = on_changed
 
     def claim(
         self,
@@ -91,7 +88,6 @@ class Claims:
             errors.translated(instance, self._host.host),
         ):
             self._service.claim(asked, is_move=bool(migration_uuid))
-        self._on_changed()
 
     def make_request(
         self,
@@ -143,7 +139,6 @@ class Claims:
             errors.translated(instance, self._host.host),
         ):
             self._host.apply(instance.uuid, must_hold=must_hold)
-        self._on_changed()
 
     def check_guest(
         self, context: Any, instance: Any, xml: str, *, is_resumed: bool
@@ -234,7 +229,6 @@ class Claims:
                     'err': plugins.describe(err),
                 },
             )
-        self._on_changed()
 
     def restore(self, context: Any, instance: Any) -> None:
         """Claim for a server whose entry is missing, or for other CPUs.

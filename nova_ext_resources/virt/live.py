@@ -208,7 +208,6 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
             errors.translated(instance, self._ext.host.host),
         ):
             self._ext.host.prepare(instance.uuid)
-        self._update_stats()
 
     def post_live_migration_at_destination(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -236,7 +235,6 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
             with instance.mutated_migration_context():
                 self._ext_claims.restore(context, instance)
             self._ext.host.apply(instance.uuid)
-            self._update_stats()
         # Whatever it was: Nova would set a server that runs to ERROR.
         except Exception as err:
             LOG.error(

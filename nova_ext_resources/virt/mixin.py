@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import functools
 import os
-import threading
 from typing import Any
 
 import nova.conf
@@ -54,7 +53,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
     _ext_claims: claims.Claims
     _ext_old: old_inventory.OldInventory
     _ext_collisions: collisions.Collisions
-    _telling = threading.Lock()
 
     @classmethod
     def check_start(cls) -> None:
@@ -82,8 +80,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._ext,
                 find_topology=self._find_host_topology,
                 read_allocations=self._read_allocations,
-                # By name: tests of failures replace it in a running driver.
-                on_changed=lambda: self._update_stats(),
             )
             self._ext_old = self._make_old()
             self._ext_collisions = collisions.Collisions(
@@ -136,7 +132,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Return what answers the host's questions, in any thread."""
         return nova_compute.NovaCompute(
             on_deleted=lambda: providers.forget(self._find_tracker()),
-            on_changed=self._update_stats,
             list_roles=lambda entries: roles.list_roles(
                 host,
                 self._ext.host.node.hypervisor_hostname,
@@ -239,7 +234,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Return Nova's compute manager; None where there is none."""
         return getattr(self.virtapi, '_compute', None)
 
-    # -- what the host reports; called under Nova's semaphore ----------
+    # -- what the host reports ------------------------------------------
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         # Nova calls it first after its checks of host name and cell.
@@ -265,6 +260,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 provider_tree, nodename, allocations=allocations
             )
         self._ext_collisions.refuse(provider_tree, nodename)
+        self._show_stats(nodename)
         # Of its own provider, Nova is the only writer.
         traits = self._ext.host.node_traits
         provider_tree.add_traits(nodename, *traits.added)
@@ -379,28 +375,20 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Return the host's NUMA topology; None where it has none."""
         return None
 
-    def _update_stats(self) -> None:
-        """Update the view in what Nova writes next to its compute node.
+    def _show_stats(self, nodename: str) -> None:
+        """Put the present view into what Nova is about to write.
 
-        Nova calls ``get_available_resource`` in a periodic only. Without
-        this, a boot right after a delete on a full host would be refused.
-        Nova writes it when anything changes on the host: only its tracker
-        may write the compute node, under a semaphore for which builds wait.
-        It copies the stats to the compute node when a server comes or goes,
-        and not when a move ends.
+        Nova asks for it by ``get_available_resource``, in a periodic only and
+        before it takes its semaphore, and writes the compute node whenever a
+        server comes, goes or moves. Without this, a boot right after a delete
+        on a full host would be refused.
         """
         tracker = self._find_tracker()
-        nodename = self._ext.host.node.hypervisor_hostname
-        if tracker is None or nodename not in tracker.stats:
+        node = tracker and tracker.compute_nodes.get(nodename)
+        if node is None:
             return
         try:
-            # Or an older view could replace a newer one of another thread.
-            with self._telling:
-                found = tracker.stats[nodename]
-                found.update(self._ext.host.list_stats())
-                if nodename in tracker.compute_nodes:
-                    # A copy: Nova's threads change the original.
-                    tracker.compute_nodes[nodename].stats = dict(found)
+            node.stats = {**(node.stats or {}), **self._ext.host.list_stats()}
         # Of a plugin: it is no reason to stop what Nova does.
         except Exception:
             LOG.exception(

@@ -219,7 +219,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
                     'err': plugins.describe(err),
                 },
             )
-        self._update_stats()
 
     def _exchange(self, instance: Any, migration: Any) -> None:
         """Do what is left to do of :meth:`_hold` on the server's own host.
@@ -302,7 +301,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
                 errors.translated(instance, host.host),
             ):
                 self._ext.take_back(instance.uuid, migration.uuid)
-            self._update_stats()
             return
         self._ext_claims.restore(context, instance)
         self._ext_claims.apply(context, instance)

@@ -36,19 +36,13 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
         self.install()
 
     def migrate_live(self, server: Any, host: str | None = None) -> Any:
-        return self._settle(super().migrate_live(server, host))
+        return self.settle(super().migrate_live(server, host))
 
     def confirm(self, server: Any) -> Any:
-        return self._settle(super().confirm(server))
+        return self.settle(super().confirm(server))
 
     def revert(self, server: Any, state: str = 'ACTIVE') -> Any:
-        return self._settle(super().revert(server, state))
-
-    def _settle(self, server: Any) -> Any:
-        """Return a server when Nova has deleted what its migration had."""
-        move = self.find_migration(server).uuid
-        self.wait_until(lambda: not self._get_allocations_by_server_uuid(move))
-        return server
+        return self.settle(super().revert(server, state))
 
     def find_pools_file(self, host: str) -> pathlib.Path:
         path = super().find_pools_file(host)

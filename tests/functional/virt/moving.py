@@ -152,6 +152,12 @@ class MovesTestCase(base.NovaTestCase):
         )
         return self._wait_for_state_change(server, state)
 
+    def settle(self, server: Any) -> Any:
+        """Return a server when Nova has deleted what its migration had."""
+        move = self.find_migration(server).uuid
+        self.wait_until(lambda: not self._get_allocations_by_server_uuid(move))
+        return server
+
     def find_migration(self, server: Any) -> Any:
         """Return the last one of a server.
 

@@ -13,6 +13,7 @@ from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import service as host_service
+from nova_ext_resources.virt import claims
 from nova_ext_resources.virt import fake
 from tests.functional.virt import base
 
@@ -109,14 +110,15 @@ class BrokenReport(fixtures.Fixture):
     """The host cannot report a claim once it has made it."""
 
     def _setUp(self) -> None:
-        def fail(_driver: Any) -> None:
+        claim = claims.Claims.claim
+
+        def claim_and_fail(*args: Any, **kwargs: Any) -> None:
+            claim(*args, **kwargs)
             raise TimeoutError('the conductor does not answer')
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
-                '_update_stats',
-                fail,
+                'nova_ext_resources.virt.claims.Claims.claim', claim_and_fail
             )
         )
 

@@ -2,6 +2,9 @@
 
 """Resize and cold migration with each backend and kind of server."""
 
+import fixtures
+from nova import context as nova_context
+
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from tests.functional.virt import backends
@@ -143,17 +146,33 @@ class FreedTest(backends.Rmd):
 
     def setUp(self) -> None:
         super().setUp()
-        flavor = self.make_pinned_flavor(6)
+        self.flavor = self.make_pinned_flavor(6)
         # Both caches of host1 are full.
         self.first, self.second = (
-            self.boot(flavor, host='host1') for _ in range(2)
+            self.boot(self.flavor, host='host1') for _ in range(2)
         )
-        self.flavor = flavor
         self.publish(self.services['host1'])
 
     def test_by_a_confirmed_move(self) -> None:
         self.migrate(self.first)
-        self.confirm(self.first)
+        self.settle(self.confirm(self.first))
+
+        server = self.migrate(self.first)
+
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+
+    def test_also_if_nova_has_asked_before_it_was_confirmed(self) -> None:
+        self.migrate(self.first)
+        manager = self.services['host1'].manager
+        (name,) = manager.driver.get_available_nodes()
+        found = manager.driver.get_available_resource(name)
+        self.settle(self.confirm(self.first))
+        with fixtures.MonkeyPatch(
+            'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+            'get_available_resource',
+            lambda *_args: found,
+        ):
+            manager.update_available_resource(nova_context.get_admin_context())
 
         server = self.migrate(self.first)
 
@@ -163,7 +182,7 @@ class FreedTest(backends.Rmd):
         self.boot(self.flavor, host='host2')
         self.migrate(self.first)
         self.publish(self.services['host2'])
-        self.revert(self.first)
+        self.settle(self.revert(self.first))
 
         server = self.migrate(self.second)
 

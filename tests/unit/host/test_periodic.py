@@ -385,22 +385,6 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.assertEqual({}, self.host.entries)
         self.assertEqual([], self.list_absent(observed))
 
-    def test_the_scheduler_may_hear_of_what_was_released(self) -> None:
-        answers = [role.Role.SERVER, role.Role.LEFT]
-        loop, _observed = self.make_asking([])
-        loop._list_roles = lambda _entries: {SERVER: answers.pop(0)}
-        told: list[int] = []
-        loop._on_changed = lambda: told.append(len(self.host.entries))
-        self.start()
-
-        self.run_answered(loop)
-        self.assertEqual([], told)
-        self.run_answered(loop)
-        self.assertEqual([0], told)
-        loop.run_round()
-
-        self.assertEqual([0], told)
-
     def test_a_move_with_which_nova_does_not_go_on_is_reported(self) -> None:
         loop, observed = self.make_asking([])
         loop._list_roles = lambda _entries: {'migration': role.Role.IN_DOUBT}

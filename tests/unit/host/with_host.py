@@ -40,7 +40,6 @@ NODE = provider.Node(
 #: Nova has no servers on the host.
 COMPUTE = nova_compute.NovaCompute(
     on_deleted=lambda: None,
-    on_changed=lambda: None,
     list_roles=lambda _entries: {},
     find_migrations=lambda _server, _uuids: {},
     explain=lambda _uuids, _holding: {},
