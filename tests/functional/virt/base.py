@@ -17,10 +17,13 @@ import warnings
 
 import fixtures
 import nova.conf
+from nova import context as nova_context
+from nova import objects
 from nova.tests.functional import integrated_helpers
 from testtools import content
 
 from cloud.lite import sqlite
+from nova_ext_resources.objects import stats
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
@@ -251,6 +254,14 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 self.addDetail('threads', content.text_content(_describe()))
                 self.fail(f'not so after {SECONDS} seconds')
             time.sleep(0.1)
+
+    def read_view(self, host: str) -> str:
+        """Return the view that the scheduler gets with Nova's next write."""
+        self.boot(self.make_flavor(), host=host)
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            nova_context.get_admin_context(), host
+        )
+        return str(node.stats[stats.KEY])
 
     def publish(self, service: Any) -> None:
         """Run one round of the publisher, and Nova's periodic after it."""
