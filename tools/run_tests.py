@@ -49,6 +49,9 @@ Test = Mapping[str, Any]
 #: What testtools calls a test that did not pass; the last: did not end.
 FAILED = ('fail', 'uxsuccess', 'inprogress')
 
+#: Before the file that names tests that are not to run.
+LEFT_OUT = '--exclude-list'
+
 #: Below the folder of the environment.
 FILE = 'last_lines.txt'
 
@@ -80,6 +83,7 @@ def main(arguments: list[str]) -> int:
     )
     tests = read(last.stdout)
     lines = [
+        *report_left_out(arguments),
         *report_failed(find_failed(tests)),
         *report_skipped(count_reasons(tests)),
     ]
@@ -196,6 +200,15 @@ def count_reasons(tests: Iterable[Test]) -> dict[str, int]:
         reason.as_text().strip() if reason else 'no reason'
         for reason in reasons
     )
+
+
+def report_left_out(arguments: list[str]) -> list[str]:
+    """Return a line that names the list of tests that were not to run."""
+    if LEFT_OUT not in arguments:
+        return []
+    return [
+        f'Without the tests of {arguments[arguments.index(LEFT_OUT) + 1]}.'
+    ]
 
 
 def report_failed(failed: Mapping[str, str]) -> list[str]:

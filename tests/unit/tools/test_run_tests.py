@@ -59,6 +59,15 @@ class RunTestsTest(base.TestCase):
         path = pathlib.Path(self.folder, 'last_lines.txt')
         return path.read_text(encoding='utf-8')
 
+    def test_a_list_of_tests_that_are_left_out_is_named(self) -> None:
+        arguments = ['run', run_tests.LEFT_OUT, 'full_only.txt']
+
+        self.assertEqual(
+            ['Without the tests of full_only.txt.'],
+            run_tests.report_left_out(arguments),
+        )
+        self.assertEqual([], run_tests.report_left_out(['run']))
+
     def test_the_last_lines_count_what_was_skipped_by_reason(self) -> None:
         status, output = self.run_tool("""
 class FirstTest(unittest.TestCase):
