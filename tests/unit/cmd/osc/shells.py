@@ -4,8 +4,10 @@
 
 from collections.abc import Iterator
 import configparser
+import contextlib
 import datetime
 import io
+import logging
 import os
 import pathlib
 import pkgutil
@@ -25,6 +27,10 @@ GROUP = 'openstack.extended.v1'
 
 ROOT = pathlib.Path(__file__).parents[4]
 
+#: Loggers of services that may run in this process. They log at any moment,
+#: and a command has no part in it.
+_SERVICES = ('nova', 'oslo_messaging', 'placement')
+
 
 def list_commands() -> Iterator[tuple[str, Any]]:
     """Return the commands of this tree, whichever are installed."""
@@ -33,6 +39,18 @@ def list_commands() -> Iterator[tuple[str, Any]]:
     for line in parser['entry_points'][GROUP].strip().splitlines():
         name, _equals, place = line.partition(' = ')
         yield name.replace('_', ' '), pkgutil.resolve_name(place)
+
+
+@contextlib.contextmanager
+def _muted(logger: logging.Logger) -> Iterator[None]:
+    # Without any handler, logging would write to standard error itself.
+    handler = logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        with fixtures.MockPatchObject(logger, 'propagate', False):
+            yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def run(arguments: list[str]) -> tuple[int, str, str]:
@@ -47,8 +65,11 @@ def run(arguments: list[str]) -> tuple[int, str, str]:
         stdout=output,
         stderr=errors,
     )
-    # argparse and the log write to the process's own.
-    with fixtures.MonkeyPatch('sys.stderr', errors):
+    with contextlib.ExitStack() as stack:
+        # argparse and the log write to the process's own.
+        stack.enter_context(fixtures.MonkeyPatch('sys.stderr', errors))
+        for name in _SERVICES:
+            stack.enter_context(_muted(logging.getLogger(name)))
         try:
             status = app.run(arguments)
         except SystemExit as err:
