@@ -15,6 +15,7 @@ from oslo_config import cfg
 #: How names of our groups begin, and one of them. No option of Nova has the
 #: name of an option of this one.
 _PREFIX = 'ext_resources'
+
 #: Sections of Nova beside which ours stand.
 _SECTIONS = ('default', 'compute', 'libvirt')
 

@@ -256,7 +256,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             time.sleep(0.1)
 
     def read_view(self, host: str) -> str:
-        """Return the view that the scheduler gets with Nova's next write."""
+        """Boot a server; return the view that Nova writes for it."""
         self.boot(self.make_flavor(), host=host)
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
             nova_context.get_admin_context(), host

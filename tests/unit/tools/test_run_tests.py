@@ -60,13 +60,23 @@ class RunTestsTest(base.TestCase):
         return path.read_text(encoding='utf-8')
 
     def test_a_list_of_tests_that_are_left_out_is_named(self) -> None:
-        arguments = ['run', run_tests.LEFT_OUT, 'full_only.txt']
+        self.write('list.txt', 'test_b\n')
 
-        self.assertEqual(
-            ['Without the tests of full_only.txt.'],
-            run_tests.report_left_out(arguments),
+        status, output = self.run_tool(
+            """
+class Test(unittest.TestCase):
+    def test_a(self):
+        pass
+
+    def test_b(self):
+        self.fail()
+""",
+            '--exclude-list',
+            'list.txt',
         )
-        self.assertEqual([], run_tests.report_left_out(['run']))
+
+        self.assertEqual(0, status, output)
+        self.assertEqual('Without the tests of list.txt.\n', self.read_kept())
 
     def test_the_last_lines_count_what_was_skipped_by_reason(self) -> None:
         status, output = self.run_tool("""
