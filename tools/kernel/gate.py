@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Sequence
+from multiprocessing import pool as pool_mod
 import os
 import pathlib
 import shlex
@@ -20,6 +21,7 @@ from tools.kernel import machines
 from tools.kernel import obstacle
 from tools.kernel import plan
 from tools.kernel import report
+from tools.kernel import room
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -82,9 +84,15 @@ def run(arguments: argparse.Namespace) -> int:
     # All that can be missing is missed before the first guest.
     trees = {one: get_kernel(archive, one) for one in {j.series for j in jobs}}
     warm_up(jobs)
-    return report.tell(
-        [run_job(qemu, trees[one.series], one, arguments) for one in jobs]
-    )
+    # Its threads do not keep a process alive that is told to end; the guests
+    # end with it.
+    with pool_mod.ThreadPool(room.count_guests(jobs)) as pool:
+        results = pool.map(
+            lambda one: run_job(qemu, trees[one.series], one, arguments),
+            jobs,
+            chunksize=1,
+        )
+    return report.tell(results)
 
 
 def choose(arguments: argparse.Namespace) -> list[plan.Job]:
@@ -183,13 +191,14 @@ def run_job(
     shown is told at the end.
     """
     name = f'{tree.name.removeprefix("linux-image-")}-{job.machine}'
-    print(f'== {name}', flush=True)
+    guest_mod.say(name, 'starts')
     result = report.Result(name=name, folder=CACHE / 'out' / name)
     began = time.monotonic()
     machine = machines.MACHINES[job.machine]
     try:
         with guest_mod.running(qemu, tree, machine, result.folder) as guest:
-            print(f'   up after {time.monotonic() - began:.0f} s', flush=True)
+            seconds = time.monotonic() - began
+            guest_mod.say(name, f'up after {seconds:.0f} s')
             if arguments.shell:
                 result.add_status(guest.run(sys.stdin.read(), PATIENCE))
             else:

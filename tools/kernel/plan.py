@@ -59,8 +59,9 @@ class Job:
 
 
 JOBS = (
-    Job(series='6.1', tests=KERNEL, is_user=True, is_asked=True),
+    # The longest first: they run beside each other.
     Job(series='6.12', tests=(*KERNEL, *PACKAGE), is_user=True, is_asked=True),
+    Job(series='6.1', tests=KERNEL, is_user=True, is_asked=True),
     # AMD, with 16 caches and masks that have gaps.
     Job(series='6.12', machine='epyc16', tests=SHAPES),
     # Sub-NUMA clusters: two nodes for each cache.

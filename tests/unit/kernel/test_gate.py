@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import contextlib
 import pathlib
 import subprocess
+import threading
 from typing import Any
 from unittest import mock
 
@@ -172,3 +173,43 @@ class JobTest(base.TestCase):
 
         self.assertIn('Lost: it has ended', problems)
         self.assertEqual(2, len(problems))
+
+
+class RunTest(base.TestCase):
+    """The whole plan, without a guest."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for name, value in {
+            'gate.CACHE': folder,
+            'gate.get_kernel': lambda _archive, series: pathlib.Path(series),
+            'gate.warm_up': lambda _jobs: None,
+            'gate.run_job': self.run_job,
+            'archive.Archive.update': lambda _self: None,
+            'emulator.build.get': lambda *_words: (PROGRAM, '7.2'),
+            'report.tell': self.tell,
+            'room.count_guests': lambda _jobs: 2,
+        }.items():
+            self.useFixture(
+                fixtures.MonkeyPatch(f'tools.kernel.{name}', value)
+            )
+        self.together = threading.Barrier(2, timeout=60)
+        self.told: list[plan.Job] = []
+
+    def run_job(
+        self, _qemu: Any, tree: pathlib.Path, job: plan.Job, _arguments: Any
+    ) -> plan.Job:
+        self.assertEqual(job.series, tree.name)
+        # Two of them run beside each other, or this fails.
+        self.together.wait()
+        return job
+
+    def tell(self, results: list[plan.Job]) -> int:
+        self.told = results
+        return 0
+
+    def test_guests_run_beside_each_other_and_are_told_in_order(self) -> None:
+        self.assertEqual(0, gate.run(make_arguments()))
+
+        self.assertEqual(list(plan.JOBS), self.told)

@@ -40,6 +40,35 @@ class Lost(Exception):
     """A guest or a command in it did not end in time, or ended early."""
 
 
+def say(name: str, line: str) -> None:
+    """Print it with the name of a guest.
+
+    In one piece: lines of guests that run beside each other do not mix.
+    """
+    sys.stdout.write(f'{name}: {line}\n')
+    sys.stdout.flush()
+
+
+class Output:
+    """What a step writes, printed by line, each with the name of its guest.
+
+    :param stream: of the file that grows
+    """
+
+    def __init__(self, stream: IO[str], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._rest = ''
+
+    def copy(self, *, is_over: bool = False) -> None:
+        """Print what has come; what is no whole line yet, when it is over."""
+        *lines, self._rest = (self._rest + self._stream.read()).split('\n')
+        if is_over and self._rest:
+            lines.append(self._rest)
+        for line in lines:
+            say(self._name, line)
+
+
 class Guest:
     """One that runs; end it with :meth:`stop`.
 
@@ -62,23 +91,28 @@ class Guest:
     def run(self, script: str, seconds: float) -> int:
         """Run a shell script in it, print its output, return its status.
 
+        Each line begins with the name of the guest: several run at a time.
+
         :raises Lost: it takes longer
         """
         for name in ('ended', 'output'):
             (self.folder / name).unlink(missing_ok=True)
         (self.folder / 'output').touch()
         (self.folder / 'job.new').write_text(script)
-        with (self.folder / 'output').open(errors='replace') as output:
+        with (self.folder / 'output').open(errors='replace') as stream:
+            output = Output(stream, self.folder.name)
             (self.folder / 'job.new').rename(self.folder / 'job')
             self._wait('ended', seconds, output)
+            output.copy(is_over=True)
         return int((self.folder / 'ended').read_text())
 
     def _wait(
-        self, name: str, seconds: float, output: IO[str] | None = None
+        self, name: str, seconds: float, output: Output | None = None
     ) -> None:
         deadline = time.monotonic() + seconds
         while not (self.folder / name).exists():
-            _copy(output)
+            if output is not None:
+                output.copy()
             if self._process.poll() is not None:
                 raise Lost(f'the guest has ended; see {self.folder}/console')
             if time.monotonic() > deadline:
@@ -87,7 +121,6 @@ class Guest:
                     f'{self.folder}/console and {self.folder}/output'
                 )
             time.sleep(_PAUSE)
-        _copy(output)
 
     def stop(self) -> None:
         """End it, whatever it does."""
@@ -97,12 +130,6 @@ class Guest:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
-
-
-def _copy(output: IO[str] | None) -> None:
-    if output is not None:
-        sys.stdout.write(output.read())
-        sys.stdout.flush()
 
 
 @contextlib.contextmanager
