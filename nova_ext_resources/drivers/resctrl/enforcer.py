@@ -2,7 +2,7 @@
 
 """Applies cache ways and memory bandwidth through the kernel."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 from typing import ClassVar, TypeAlias
 
@@ -18,8 +18,7 @@ from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import processes as procs
-from nova_ext_resources.drivers.resctrl.kernel import tasks
-from nova_ext_resources.drivers.resctrl.kernel import threads
+from nova_ext_resources.drivers.resctrl import members as members_mod
 from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import layout
@@ -38,7 +37,6 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import tunable
 
 LOG = logging.getLogger(__name__)
@@ -107,11 +105,7 @@ class ResctrlEnforcer(base.Enforcer):
         self._seen: groups.Tree | None = None
         # The same, with what was changed since.
         self._last: groups.Tree | None = None
-        self._members: Mapping[str, tasks.Membership] = {}
-        # Guests that the last list_applied found no process of, and the
-        # servers of which the one before found none either: why.
-        self._unseen: Mapping[str, guest.Guest | None] = {}
-        self._absent: Mapping[str, str] = {}
+        self._members = members_mod.Members(self._processes, self._writer)
         # Of the servers that is_applied was asked for since.
         self._problems: list[alarm.Problem] = []
 
@@ -130,6 +124,8 @@ class ResctrlEnforcer(base.Enforcer):
             return self._writer.find_obstacle()
 
     def apply(self, entry: assignment.Entry) -> Held:
+        if self._members.is_astray(entry.consumer_uuid):
+            self._take_back(entry)
         is_shared = choice.is_shared(entry)
         name = groups.SHARED
         if not is_shared:
@@ -155,6 +151,21 @@ class ResctrlEnforcer(base.Enforcer):
         if not entry.cpus:
             self._check_found(entry, search.scan)
         return held
+
+    def _take_back(self, entry: assignment.Entry) -> None:
+        """Take a server's threads out of the groups of other software."""
+        with self._translated(entry):
+            server = self._processes.scan().get(entry.consumer_uuid)
+            with self._writer.changing(is_quick=True) as tree:
+                self._writer.run(
+                    [
+                        transition.TakeBack(
+                            name=one.name, server=entry.consumer_uuid
+                        )
+                        for one in tree.foreign
+                    ],
+                    find_server=lambda *_servers: server,
+                )
 
     def _check_found(
         self, entry: assignment.Entry, scan: procs.Scan | None
@@ -237,8 +248,7 @@ class ResctrlEnforcer(base.Enforcer):
             others = self._list_others(entry)
             unknown = shared_pool.list_unknown_cpus(tree, entry)
             if is_shared and not others and not unknown:
-                seen = self._members.get(groups.SHARED, tasks.Membership())
-                shared_pool.check_left(tree, entry, seen.inside)
+                shared_pool.check_left(tree, entry, self._members.in_pool)
                 left = left.without(groups.SHARED)
             elif is_shared and tree.shared:
                 members[groups.SHARED] = (
@@ -261,7 +271,7 @@ class ResctrlEnforcer(base.Enforcer):
         self._problems = []
         with self._translated(None):
             seen = self._writer.read()
-            self._members = self._read_members(seen)
+            self._members.read(seen, self.list_entries())
             self._seen = self._last = seen
             return frozenset(seen.ours) | shared_pool.list_applied(
                 seen, self.list_entries()
@@ -278,7 +288,7 @@ class ResctrlEnforcer(base.Enforcer):
         assert self._seen is not None, 'list_applied comes first'
         owned = self._find_owners(self._seen)
         reason = verify.find_fault(owned, entry) or (
-            self._find_members_fault(entry)
+            self._members.find_fault(entry)
         )
         if reason:
             LOG.warning(
@@ -290,22 +300,25 @@ class ResctrlEnforcer(base.Enforcer):
                     'reason': reason,
                 },
             )
-        elif entry.consumer_uuid in self._absent:
-            self._note_problem(entry.consumer_uuid)
+        found = [verify.find_io_fault(owned, entry)]
+        absence = self._members.find_absence(entry.consumer_uuid)
+        if absence and not reason:
+            # To apply it again would find no more than the next audit.
+            found.append(str(_make_absent(absence)))
+        self._note_problems(entry, *filter(None, found))
         return not reason
 
-    def _note_problem(self, uuid: str) -> None:
-        """Report a server that runs unseen; all else of it is applied.
-
-        To apply it again would find no more than the audit, which searches
-        for all servers at once, in every round.
-        """
-        err = self._make_failed(uuid, str(_make_absent(self._absent[uuid])))
-        self._problems.append(
+    def _note_problems(self, entry: assignment.Entry, *reasons: str) -> None:
+        """Report what to apply a server again would not mend."""
+        uuid = entry.consumer_uuid
+        self._problems += [
             alarm.Problem(
-                alarm=alarm.NOT_IN_FORCE, subject=uuid, text=str(err)
+                alarm=alarm.NOT_IN_FORCE,
+                subject=uuid,
+                text=str(self._make_failed(uuid, reason)),
             )
-        )
+            for reason in reasons
+        ]
 
     def list_problems(self) -> tuple[alarm.Problem, ...]:
         return tuple(self._problems)
@@ -400,59 +413,6 @@ class ResctrlEnforcer(base.Enforcer):
                     f'its CPUs {bitmask.format_list(common)} are in the '
                     f'control group {name}, which is left alone',
                 )
-
-    def _read_members(self, tree: groups.Tree) -> dict[str, tasks.Membership]:
-        """Read which threads are in each group.
-
-        Processes are read only where CPUs do not say what runs in it.
-        """
-        entries, online = self.list_entries(), self._writer.machine.online
-        switched_off = {
-            uuid
-            for uuid, one in entries.items()
-            if one.cpus and not one.cpus & online
-        }
-        without = {uuid for uuid, one in tree.ours.items() if not one.cpus}
-        floating = without - switched_off
-        servers: dict[str, threads.Server] = {
-            uuid: threads.NoServer() for uuid in tree.ours
-        }
-        in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
-        unseen, self._unseen, self._absent = self._unseen, {}, {}
-        if tree.shared:
-            servers[groups.SHARED] = threads.NoServer()
-        if floating or in_pool:
-            scan = self._processes.scan()
-            self._note_absent(scan, {*floating, *in_pool}, unseen)
-            servers.update((uuid, scan.get(uuid)) for uuid in floating)
-            if tree.shared:
-                servers[groups.SHARED] = scan.get(*in_pool)
-        return tasks.read(servers, self._writer.read_tasks)
-
-    def _note_absent(
-        self,
-        scan: procs.Scan,
-        consumers: Set[str],
-        before: Mapping[str, guest.Guest | None],
-    ) -> None:
-        """Note who runs unseen; a guest that starts has no process yet."""
-        found = self._processes.explain_absence(scan, consumers)
-        self._unseen = {uuid: scan.guests.get(uuid) for uuid in found}
-        self._absent = {
-            uuid: reason
-            for uuid, reason in found.items()
-            if uuid in before and before[uuid] == self._unseen[uuid]
-        }
-
-    def _find_members_fault(self, entry: assignment.Entry) -> str:
-        if choice.is_shared(entry):
-            pool = self._members.get(groups.SHARED, tasks.Membership())
-            return pool.fault
-        seen = self._members.get(entry.consumer_uuid, tasks.Membership())
-        if entry.cpus:
-            # Its CPUs are, and no thread is in it wherever that runs.
-            seen = tasks.Membership(inside=seen.inside, foreign=seen.inside)
-        return seen.fault
 
     # -- refusing ------------------------------------------------------
 

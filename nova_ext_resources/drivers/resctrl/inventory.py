@@ -7,6 +7,7 @@ a host can go from one to the other and keep its place in placement.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import dataclasses
 import fnmatch
 import os
 from typing import ClassVar, NamedTuple, TypeAlias
@@ -271,11 +272,25 @@ def _list_groups_of(tree: groups.Tree, other: str) -> list[str]:
 
 
 def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:
-    """Add what the default group has where all CPUs are offline.
+    """Add what groups have where all CPUs are offline.
 
-    Everything: the kernel forgets what it had when they come back.
+    The default one and those of other software have everything: the kernel
+    forgets what they had when the CPUs come back.
     """
-    values = dict(tree.groups[groups.DEFAULT].schemata)
+    added = _list_offline(tree, host)
+    for one in (tree.groups[groups.DEFAULT], *tree.foreign):
+        if one.has_class:
+            values = {**added, **one.schemata}
+            tree = tree.with_group(dataclasses.replace(one, schemata=values))
+    return tree
+
+
+def _list_offline(
+    tree: groups.Tree, host: machine_mod.Machine
+) -> dict[tuple[str, int], int]:
+    """Return all that there is where all CPUs are offline."""
+    values = tree.groups[groups.DEFAULT].schemata
+    found = {}
     for name in {name for name, _number in values}:
         level = schemata.LEVELS.get(name, schemata.LAST_LEVEL)
         if name == schemata.BANDWIDTH:
@@ -286,9 +301,8 @@ def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:
             continue
         for cache in filter(host.is_offline, host.cpus):
             if cache.level == level:
-                values.setdefault((name, cache.number), value)
-    default = groups.Group(name=groups.DEFAULT, schemata=values)
-    return tree.with_group(default)
+                found[name, cache.number] = value
+    return found
 
 
 def _find_left_out(cpu_path: str, host: machine_mod.Machine) -> frozenset[str]:

@@ -100,13 +100,20 @@ class Writer:
         :param consumers: servers; ``groups.SHARED`` stands for all those in
             the shared pool
         """
+        names = {
+            uuid if uuid == groups.SHARED else groups.make_name(uuid): uuid
+            for uuid in consumers
+        }
+        found = self.read_tasks_of(names)
+        return {names[name]: tids for name, tids in found.items()}
+
+    def read_tasks_of(self, names: Iterable[str]) -> dict[str, frozenset[int]]:
+        """Return group -> the threads in it, for those that are there."""
         found = {}
         with self._groups.locked(exclusive=False):
-            for uuid in consumers:
+            for name in names:
                 with contextlib.suppress(errors.GroupGone):
-                    is_pool = uuid == groups.SHARED
-                    name = uuid if is_pool else groups.make_name(uuid)
-                    found[uuid] = self._groups.read_tasks(name)
+                    found[name] = self._groups.read_tasks(name)
         return found
 
     @contextlib.contextmanager
@@ -210,6 +217,9 @@ class Writer:
                 )
                 settle(self._groups, name, server, is_new=step.is_new)
                 return
+            case transition.TakeBack(name=name, server=uuid):
+                take_back(self._groups, name, find_server(uuid))
+                return
             case _:
                 raise AssertionError(step)
         self._tree = self.tree.with_group(group)
@@ -273,4 +283,28 @@ def settle(
         reason=f'after {ROUNDS} times {outside} stayed outside and {others} '
         'of others inside; another program moves them, or they are started '
         'faster than they can be moved',
+    )
+
+
+def take_back(
+    files: group_files.GroupFiles, name: str, server: threads.Server
+) -> None:
+    """Have all threads of a server that are in a group in the default one.
+
+    What they start from then on is there too.
+
+    :raises NotApplied: they do not stay there
+    """
+    for _ in range(ROUNDS):
+        try:
+            inside = files.read_tasks(name) & server.list_threads()
+        except errors.GroupGone:
+            return
+        if not inside:
+            return
+        files.write_tasks(groups.DEFAULT, inside)
+    raise errors.NotApplied(
+        action=f'take the threads of the server out of {name}',
+        reason=f'after {ROUNDS} times {tasks.format_threads(inside)} were '
+        'there again; have the software whose group this is leave them out',
     )

@@ -8,6 +8,7 @@ default one, ``web/mon_groups/cache`` a monitoring group.
 """
 
 from collections.abc import Iterable
+import dataclasses
 import errno
 from typing import Any
 
@@ -144,6 +145,20 @@ class Interference:
     def set_online(self, cpus: str) -> None:
         count = self._kernel.shape.num_cpus
         self._kernel.set_online(numbers.parse_cpu_list(cpus, count))
+
+    # Caches
+
+    def set_io_ways(self, ways: int) -> None:
+        """Let I/O devices fill these ways of L3 (``io_alloc_cbm``).
+
+        They have a class of service already.
+        """
+        with self._kernel.mutex:
+            for control in self._mount.schemata.caches:
+                if control.cache.level == 3:
+                    control.cache = dataclasses.replace(
+                        control.cache, io_ways=ways
+                    )
 
     # Tasks
 

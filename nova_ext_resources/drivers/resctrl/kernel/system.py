@@ -18,7 +18,9 @@ GROUP_MODE = 0o755
 
 _TYPE = 'resctrl'
 
-_OURS = f'{groups.PREFIX}[^/]+'
+_UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+
+_OURS = f'({groups.PREFIX}{_UUID}|{groups.SHARED}|{groups.TRIAL})'
 
 _GROUP = re.compile(f'(({_OURS}/)?mon_groups/)?{_OURS}')
 

@@ -77,6 +77,29 @@ def read(
     return found
 
 
+def find_astray(
+    servers: Mapping[str, threads.Server],
+    elsewhere: Mapping[str, frozenset[int]],
+) -> dict[str, str]:
+    """Return server -> which of its threads are in another group, in words.
+
+    :param servers: those whose threads belong into the default group, because
+        their CPUs are in a group
+    :param elsewhere: group of other software -> the threads in it
+    """
+    found = {}
+    for uuid, server in servers.items():
+        own = server.list_threads()
+        for name, tids in elsewhere.items():
+            if inside := own & tids:
+                found[uuid] = (
+                    f'{len(inside)} of its {len(own)} threads are in the '
+                    f'control group {name}, and have the ways and the '
+                    f'bandwidth of that: {format_threads(inside)}'
+                )
+    return found
+
+
 def format_threads(tids: frozenset[int]) -> str:
     """Return the first of these threads, for an error."""
     named = ', '.join(map(str, sorted(tids)[:_NAMED]))

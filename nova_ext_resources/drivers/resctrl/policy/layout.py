@@ -127,6 +127,11 @@ def layout(
         for name, run in _lay_out(after, runs, cpus, near).items():
             ways[name][cache] = run
     limits = {names[uuid]: one.limits for uuid, one in wanted.items()}
+    for name in {groups.SHARED, *members} & cpus.keys():
+        limits[name] = {
+            **_list_lifted(owned, name),
+            **limits.get(name, {}),
+        }
     return Desired(
         groups={
             name: Goal(
@@ -139,6 +144,22 @@ def layout(
         },
         host=host,
     )
+
+
+def _list_lifted(owned: ownership.Ownership, name: str) -> dict[int, int]:
+    """Return the limits of a group that holds no bandwidth, if it has some.
+
+    It is as free as the default group: what limits it is of other software,
+    or was left there. A group that is new has none.
+    """
+    info, group = owned.tree.info.bandwidth, owned.tree.groups.get(name)
+    if info is None or group is None:
+        return {}
+    return {
+        number: info.highest
+        for number, limit in schemata.get_limits(group.schemata).items()
+        if limit < info.highest
+    }
 
 
 def _lay_out(

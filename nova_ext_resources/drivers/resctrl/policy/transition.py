@@ -120,6 +120,16 @@ class SetTasks(Step):
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack(Step):
+    """Have no thread of a server in a group of other software."""
+
+    server: str
+
+    def __str__(self) -> str:
+        return f'take the threads of {self.server} out of {self.label}'
+
+
 def transition(tree: groups.Tree, desired: layout.Desired) -> tuple[Step, ...]:
     """Find the steps that make what is there what is desired."""
     there, goals = tree.groups, desired.groups

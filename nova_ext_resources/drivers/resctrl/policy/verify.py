@@ -51,19 +51,39 @@ def _list_own(
                 f'it has allocations of two runs of ways in {one.rp_key}, '
                 'and can have one'
             )
-    own = {
-        cache: _find_burst_run(owned, uuid, cache) if ways is None else ways
-        for cache, ways in ownership.list_ways(entry.assignments).items()
-    }
+    own = _list_ways(owned, entry)
     desired = layout.layout(
         owned,
-        {uuid: layout.Wanted(ways=own)},
+        {uuid: layout.Wanted(ways=own, limits=_list_limits(group, entry))},
         members={group.name: layout.Members(cpus=group.cpus)},
     )
     yield from _compare(desired.groups[group.name], group)
     for cache, ways in own.items():
         for name in find_intruders(owned.tree, group.name, cache, ways.mask):
             yield f'{name} may fill its ways {ways.mask:x} of {cache.key}'
+
+
+def _list_ways(
+    owned: ownership.Ownership, entry: assignment.Entry
+) -> dict[schemata.Cache, schemata.Ways]:
+    uuid = entry.consumer_uuid
+    return {
+        cache: _find_burst_run(owned, uuid, cache) if ways is None else ways
+        for cache, ways in ownership.list_ways(entry.assignments).items()
+    }
+
+
+def _list_limits(
+    group: groups.Group, entry: assignment.Entry
+) -> dict[int, int]:
+    """Return the limits that a server has for bandwidth of its own.
+
+    Whether these are right, its pools say.
+    """
+    limits = schemata.get_limits(group.schemata)
+    held = classes.pick(entry.assignments, classes.PERCENT, classes.MBPS)
+    numbers = {schemata.parse_key(one.rp_key).number for one in held}
+    return {n: limit for n, limit in limits.items() if n in numbers}
 
 
 def _find_burst_run(
@@ -129,6 +149,28 @@ def _compare(goal: layout.Goal, group: groups.Group) -> Iterator[str]:
     deviation = schemata.find_deviation(goal.schemata, group.schemata)
     if deviation:
         yield deviation
+
+
+def find_io_fault(owned: ownership.Ownership, entry: assignment.Entry) -> str:
+    """Explain which ways of a server I/O devices were let into, or ''.
+
+    Ways that they always fill (``shareable_bits``) are none that it was sold
+    for itself alone.
+    """
+    if choice.is_shared(entry):
+        return ''
+    for cache, ways in _list_ways(owned, entry).items():
+        domain = owned.caches.get(cache)
+        if domain is None:
+            continue
+        opened = domain.info.io.get(cache.number, 0) & ~domain.info.shareable
+        if found := opened & ways.mask:
+            return (
+                f'I/O devices may fill its ways {found:x} of {cache.key}: '
+                f'narrow info/L{cache.level}/io_alloc_cbm, or write 0 to '
+                f'info/L{cache.level}/io_alloc'
+            )
+    return ''
 
 
 def find_intruders(

@@ -148,6 +148,24 @@ class SkylakeTest(ResctrlTestCase):
 
                 self.assertEqual(before, self.find())
 
+    def test_other_software_will_have_all_ways_of_a_cache_that_is_off(
+        self,
+    ) -> None:
+        """The kernel opens a cache to all groups when it comes back."""
+        self.kernel.add_group('dba', 'L3:0=3;1=3\n')
+        online = self.find()
+        cpus = online['L3_1'].cpus
+
+        self.kernel.set_offline(cpus)
+
+        found = self.find()
+        self.assertEqual(online['L3_0'], found['L3_0'])
+        self.assertEqual({'free': '0'}, found['L3_1'].units[WAYS])
+        self.kernel.set_online(cpus)
+        self.assertEqual(found['L3_1'].units, self.find()['L3_1'].units)
+        self.kernel.write('dba/schemata', 'L3:1=3\n')
+        self.assertEqual(online['L3_1'].units, self.find()['L3_1'].units)
+
     def test_a_cache_that_nobody_has_seen_is_not_taken_for_gone(
         self,
     ) -> None:

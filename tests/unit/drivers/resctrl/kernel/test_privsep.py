@@ -9,11 +9,14 @@ import fixtures
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 from oslo_privsep import capabilities
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files
 from nova_ext_resources.drivers.resctrl.kernel import privsep
 from tests import base
+
+ONE, TWO = (f'nova-{uuid}' for uuid in (uuidsentinel.a, uuidsentinel.b))
 
 _SYSTEM = 'nova_ext_resources.drivers.resctrl.kernel.system'
 
@@ -51,8 +54,8 @@ class PrivsepTest(base.TestCase):
         for name, *arguments in (
             ('write', folder, 'schemata', 'L3:0=1\n'),
             ('assign', folder, 'tasks', [1]),
-            ('mkdir', folder, 'nova-db'),
-            ('rmdir', folder, 'nova-db'),
+            ('mkdir', folder, 'nova-trial'),
+            ('rmdir', folder, 'nova-trial'),
         ):
             err = self.assertRaises(
                 PermissionError, privsep.call, name, *arguments
@@ -70,7 +73,7 @@ class PrivsepTest(base.TestCase):
     def test_the_helper_changes_our_groups(self) -> None:
         folder = self.make_folder()
         self.be_the_helper(is_resctrl=True)
-        for path in ('', 'nova-shared/', 'nova-shared/mon_groups/nova-1/'):
+        for path in ('', 'nova-shared/', f'nova-shared/mon_groups/{ONE}/'):
             os.makedirs(f'{folder}/{path}', exist_ok=True)
             for name in ('schemata', 'cpus_list', 'tasks'):
                 with open(f'{folder}/{path}{name}', 'w'):
@@ -83,13 +86,13 @@ class PrivsepTest(base.TestCase):
             ('write', 'nova-shared/cpus_list', 'x'),
             ('assign', 'tasks', [1]),
             ('assign', 'nova-shared/tasks', [1]),
-            ('assign', 'nova-shared/mon_groups/nova-1/tasks', [1]),
-            ('mkdir', 'nova-2'),
-            ('rmdir', 'nova-2'),
-            ('mkdir', 'mon_groups/nova-2'),
-            ('rmdir', 'mon_groups/nova-2'),
-            ('mkdir', 'nova-shared/mon_groups/nova-2'),
-            ('rmdir', 'nova-shared/mon_groups/nova-2'),
+            ('assign', f'nova-shared/mon_groups/{ONE}/tasks', [1]),
+            ('mkdir', TWO),
+            ('rmdir', TWO),
+            ('mkdir', f'mon_groups/{TWO}'),
+            ('rmdir', f'mon_groups/{TWO}'),
+            ('mkdir', f'nova-shared/mon_groups/{TWO}'),
+            ('rmdir', f'nova-shared/mon_groups/{TWO}'),
         ):
             with self.subTest(name=name, arguments=arguments):
                 privsep.call(name, folder, *arguments)
@@ -102,23 +105,29 @@ class PrivsepTest(base.TestCase):
             ('write', 'web/schemata', 'x'),
             ('write', 'cpus_list', 'x'),
             ('write', 'tasks', '0'),
-            ('write', 'nova-1/tasks', '0'),
-            ('write', 'nova-1/mode', 'exclusive'),
+            ('write', f'{ONE}/tasks', '0'),
+            ('write', f'{ONE}/mode', 'exclusive'),
             ('write', 'info/L3_MON/max_threshold_occupancy', '0'),
-            ('write', 'nova-1/../web/schemata', 'x'),
-            ('write', 'nova-1/mon_groups/../../web/schemata', 'x'),
+            ('write', f'{ONE}/../web/schemata', 'x'),
+            ('write', f'{ONE}/mon_groups/../../web/schemata', 'x'),
             ('write', '/etc/passwd', 'x'),
             ('write', '', 'x'),
             ('write', 'schemata\n', 'x'),
             ('assign', 'schemata', [1]),
             ('assign', 'web/tasks', [1]),
-            ('assign', 'web/mon_groups/nova-1/tasks', [1]),
+            ('assign', f'web/mon_groups/{ONE}/tasks', [1]),
             ('assign', 'mon_groups/web/tasks', [1]),
             ('mkdir', 'web'),
-            ('mkdir', 'web/mon_groups/nova-1'),
+            ('mkdir', f'web/mon_groups/{ONE}'),
             ('mkdir', 'mon_groups/web'),
-            ('mkdir', 'nova-1/..'),
+            ('mkdir', f'{ONE}/..'),
             ('mkdir', 'nova-'),
+            ('mkdir', 'nova-api'),
+            ('mkdir', f'{ONE}-b'),
+            ('mkdir', f'{ONE}\n'),
+            ('rmdir', 'nova-api'),
+            ('write', 'nova-api/schemata', 'x'),
+            ('assign', 'nova-api/tasks', [1]),
             ('rmdir', 'web'),
             ('rmdir', 'mon_groups'),
             ('rmdir', ''),
@@ -146,8 +155,8 @@ class PrivsepTest(base.TestCase):
         for call, name, *arguments in (
             ('write', 'schemata', 'L3:0=1\n'),
             ('assign', 'tasks', [1]),
-            ('mkdir', 'nova-new'),
-            ('rmdir', 'nova-old'),
+            ('mkdir', ONE),
+            ('rmdir', TWO),
         ):
             if os.path.lexists(link):
                 os.remove(link)
@@ -155,27 +164,27 @@ class PrivsepTest(base.TestCase):
             privsep.call(call, link, name, *arguments)
 
         self.assertEqual(
-            {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'nova-new': None},
+            {'schemata': 'L3:0=1\n', 'tasks': '1\n', ONE: None},
             read_tree(good),
         )
         self.assertEqual(
-            {'schemata': '', 'tasks': '', 'nova-old': None}, read_tree(bad)
+            {'schemata': '', 'tasks': '', TWO: None}, read_tree(bad)
         )
 
     def test_a_link_in_place_of_a_group_is_not_followed(self) -> None:
         good, bad = self.make_tree(), self.make_tree()
-        os.symlink(bad, f'{good}/nova-1')
+        os.symlink(bad, f'{good}/{ONE}')
         self.be_the_helper(is_resctrl=True)
 
         self.assertRaises(
-            OSError, privsep.call, 'write', good, 'nova-1/schemata', 'x'
+            OSError, privsep.call, 'write', good, f'{ONE}/schemata', 'x'
         )
 
         self.assertEqual('', read_tree(bad)['schemata'])
 
     def make_tree(self) -> str:
         folder = self.make_folder()
-        os.mkdir(f'{folder}/nova-old')
+        os.mkdir(f'{folder}/{TWO}')
         for name in ('schemata', 'tasks'):
             with open(f'{folder}/{name}', 'w'):
                 pass
@@ -201,8 +210,8 @@ class PrivsepTest(base.TestCase):
         for call, arguments in (
             (real.write, ('schemata', 'L3:0=1\n')),
             (real.assign, ('tasks', [1])),
-            (real.mkdir, ('nova-db',)),
-            (real.rmdir, ('nova-db',)),
+            (real.mkdir, ('nova-trial',)),
+            (real.rmdir, ('nova-trial',)),
         ):
             err = self.assertRaises(
                 errors.ResctrlFailed, self.try_it, real, call, *arguments
@@ -219,7 +228,7 @@ class PrivsepTest(base.TestCase):
         real = files.RealFileSystem('/nowhere/resctrl')
 
         err = self.assertRaises(
-            errors.ResctrlFailed, self.try_it, real, real.rmdir, 'nova-db'
+            errors.ResctrlFailed, self.try_it, real, real.rmdir, 'nova-trial'
         )
 
         self.assertIn('/nowhere/sudo', str(err))
@@ -232,7 +241,7 @@ class PrivsepTest(base.TestCase):
         real = files.RealFileSystem('/nowhere/resctrl')
 
         err = self.assertRaises(
-            errors.ResctrlError, self.try_it, real, real.mkdir, 'nova-db'
+            errors.ResctrlError, self.try_it, real, real.mkdir, 'nova-trial'
         )
 
         self.assertIn('No such file or directory', str(err))

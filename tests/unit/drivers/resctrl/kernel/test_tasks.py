@@ -76,6 +76,50 @@ class MembersTest(base.TestCase):
         self.assertEqual(expected, self.kernel.list_operations())
         self.assert_settled()
 
+    def add_low(self) -> None:
+        self.kernel.add_group('low')
+        for tid in self.server.list_threads():
+            self.kernel.write('low/tasks', f'{tid}\n')
+
+    def take_back(self) -> None:
+        writer.take_back(self.group_files, 'low', self.server)
+
+    def test_threads_are_taken_back_from_others(self) -> None:
+        self.add_low()
+        stranger = self.kernel.start_task()
+        self.kernel.write('low/tasks', f'{stranger}\n')
+
+        self.take_back()
+
+        self.assertEqual([stranger], self.kernel.list_groups()['low']['tasks'])
+
+    def test_those_that_start_meanwhile_are_taken_back_as_well(self) -> None:
+        self.add_low()
+        self.kernel.fail(
+            operation='read',
+            path='low/tasks',
+            error=None,
+            do=('clone_task', self.pid),
+        )
+
+        self.take_back()
+
+        self.assertEqual([], self.kernel.list_groups()['low']['tasks'])
+
+    def test_a_group_that_is_gone_has_none(self) -> None:
+        self.take_back()
+
+    def test_what_others_hold_on_to_is_not_fought_for_without_end(
+        self,
+    ) -> None:
+        self.add_low()
+        self.patch(self.group_files, 'write_tasks', lambda *_words: None)
+
+        err = self.assertRaises(errors.NotApplied, self.take_back)
+
+        self.assertIn(f'{self.pid}', str(err))
+        self.assertIn('leave them out', str(err))
+
     def test_nothing_is_done_for_a_server_that_is_off(self) -> None:
         self.kernel.exit_task(self.pid)
         self.kernel.forget_operations()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which threads are in which group, as the audit has seen it."""
+
+from collections.abc import Mapping, Set
+
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import processes as procs
+from nova_ext_resources.drivers.resctrl.kernel import tasks
+from nova_ext_resources.drivers.resctrl.kernel import threads
+from nova_ext_resources.drivers.resctrl.policy import choice
+from nova_ext_resources.drivers.resctrl.policy import shared_pool
+from nova_ext_resources.drivers.resctrl import writer
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
+
+
+class Members:
+    """What runs in the groups of servers, and which servers run elsewhere.
+
+    Processes are read only where CPUs do not say what runs in a group: those
+    of servers that float, and of all where threads are in a group of other
+    software. A thread that is in any group but the default one uses that
+    one's ways and bandwidth, whatever CPU it runs on ("User Interface for
+    Resource Control feature", resource allocation rules).
+    """
+
+    def __init__(self, processes: procs.Processes, files: writer.Writer):
+        self._processes = processes
+        self._writer = files
+        self._found: Mapping[str, tasks.Membership] = {}
+        self._astray: Mapping[str, str] = {}
+        # Guests that the last reading found no process of, and the servers
+        # of which the one before found none either: why.
+        self._unseen: Mapping[str, guest.Guest | None] = {}
+        self._absent: Mapping[str, str] = {}
+
+    def read(
+        self, tree: groups.Tree, entries: Mapping[str, assignment.Entry]
+    ) -> None:
+        """Read which threads are in each group.
+
+        :raises ResctrlError: they could not be read
+        """
+        in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
+        floating = self._list_floating(tree, entries)
+        elsewhere = self._writer.read_tasks_of(
+            one.name for one in tree.foreign if one.has_class
+        )
+        pinned = [uuid for uuid, one in entries.items() if one.cpus]
+        strays = frozenset[int]().union(*elsewhere.values())
+        servers: dict[str, threads.Server] = {
+            uuid: threads.NoServer() for uuid in tree.ours
+        }
+        if tree.shared:
+            servers[groups.SHARED] = threads.NoServer()
+        unseen, self._unseen, self._absent = self._unseen, {}, {}
+        self._astray = {}
+        if floating or in_pool or (pinned and strays):
+            scan = self._processes.scan()
+            self._note_absent(scan, {*floating, *in_pool}, unseen)
+            servers.update((uuid, scan.get(uuid)) for uuid in floating)
+            if tree.shared and in_pool:
+                servers[groups.SHARED] = scan.get(*in_pool)
+            if strays:
+                self._astray = tasks.find_astray(
+                    {uuid: scan.get(uuid) for uuid in pinned}, elsewhere
+                )
+        self._found = tasks.read(servers, self._writer.read_tasks)
+
+    def _list_floating(
+        self, tree: groups.Tree, entries: Mapping[str, assignment.Entry]
+    ) -> set[str]:
+        """Return servers whose groups have no CPUs, though these are on."""
+        online = self._writer.machine.online
+        switched_off = {
+            uuid
+            for uuid, one in entries.items()
+            if one.cpus and not one.cpus & online
+        }
+        without = {uuid for uuid, one in tree.ours.items() if not one.cpus}
+        return without - switched_off
+
+    def _note_absent(
+        self,
+        scan: procs.Scan,
+        consumers: Set[str],
+        before: Mapping[str, guest.Guest | None],
+    ) -> None:
+        """Note who runs unseen; a guest that starts has no process yet."""
+        found = self._processes.explain_absence(scan, consumers)
+        self._unseen = {uuid: scan.guests.get(uuid) for uuid in found}
+        self._absent = {
+            uuid: reason
+            for uuid, reason in found.items()
+            if uuid in before and before[uuid] == self._unseen[uuid]
+        }
+
+    @property
+    def in_pool(self) -> frozenset[int]:
+        """The threads in the group of the shared pool."""
+        return self._found.get(groups.SHARED, tasks.Membership()).inside
+
+    def find_fault(self, entry: assignment.Entry) -> str:
+        """Explain which threads are in a wrong group, or ''."""
+        if fault := self._astray.get(entry.consumer_uuid):
+            return fault
+        if choice.is_shared(entry):
+            pool = self._found.get(groups.SHARED, tasks.Membership())
+            return pool.fault
+        seen = self._found.get(entry.consumer_uuid, tasks.Membership())
+        if entry.cpus:
+            # Its CPUs are, and no thread is in it wherever that runs.
+            seen = tasks.Membership(inside=seen.inside, foreign=seen.inside)
+        return seen.fault
+
+    def find_absence(self, consumer_uuid: str) -> str:
+        """Explain why a server that runs was not found, or ''.
+
+        To apply it again would find no more than the next reading, which
+        searches for all servers at once.
+        """
+        return self._absent.get(consumer_uuid, '')
+
+    def is_astray(self, consumer_uuid: str) -> bool:
+        """Return whether groups of other software had its threads."""
+        return consumer_uuid in self._astray

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What other software does to what runs already, on the kernel's side."""
+
+import dataclasses
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.testing import resctrl
+from tests import machines
+from tests.unit import guests
+from tests.unit.host import with_host
+from tests.unit.host import with_resctrl
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+#: A group with little of everything.
+LOW = 'low'
+
+
+class AstrayTest(with_resctrl.ResctrlHostTestCase):
+    """Threads of pinned servers are in a group of other software.
+
+    They have its ways, whatever CPU they run on.
+    """
+
+    TASKS = 'proc'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_resctrl_host(shared_ways=2)
+        self.guest = self.useFixture(guests.Guest(SERVER, 4))
+        self.kernel.add_group(LOW, 'L3:0=400;1=400\nMB:0=10;1=10\n')
+        self.start(self.host, SERVER, 4, cpus=frozenset({1}))
+
+    def heal(self) -> tuple[alarm.Problem, ...]:
+        self.host.refresh()
+        self.host.heal()
+        return self.host.problems
+
+    def lose(self, *tids: int) -> None:
+        for tid in tids:
+            self.kernel.write(f'{LOW}/tasks', f'{tid}\n')
+
+    def list_lost(self) -> list[int]:
+        found: list[int] = self.kernel.list_groups()[LOW]['tasks']
+        return found
+
+    def test_they_are_taken_back(self) -> None:
+        self.lose(*self.guest.list_threads())
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual([], self.list_lost())
+        self.assertIn(
+            '4 of its 4 threads are in the control group low', self.log.output
+        )
+        self.assert_agreement(self.host)
+
+    def test_so_is_a_single_one(self) -> None:
+        self.lose(max(self.guest.list_threads()))
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual([], self.list_lost())
+
+    def test_all_others_of_that_group_stay(self) -> None:
+        stranger = self.useFixture(guests.Guest(OTHER, 2))
+        self.lose(*stranger.list_threads(), min(self.guest.list_threads()))
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual(stranger.list_threads(), set(self.list_lost()))
+
+    def test_one_in_the_shared_pool_is_taken_back_too(self) -> None:
+        self.host.release(SERVER)
+        self.start_with(SERVER, {'L3_0': {classes.SHARED: 1}})
+        self.lose(*self.guest.list_threads())
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual([], self.list_lost())
+
+    def test_without_such_a_group_no_process_is_read(self) -> None:
+        self.assertEqual((), self.heal())
+        scans: list[object] = []
+        self.patch(processes.Processes, 'scan', scans.append)
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual([], scans)
+
+
+class LimitTest(with_resctrl.ResctrlHostTestCase):
+    """Servers that were sold ways alone have all the memory bandwidth."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.make_resctrl_host(shared_ways=2)
+
+    def check(self, group: str) -> None:
+        before = self.kernel.get_values(group, 'MB')
+        self.kernel.write(f'{group}/schemata', 'MB:0=10;1=20\n')
+
+        self.host.refresh()
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assertEqual(before, self.kernel.get_values(group, 'MB'))
+
+    def test_a_limit_on_a_server_is_lifted(self) -> None:
+        self.start(self.host, SERVER, 4)
+
+        self.check(f'nova-{SERVER}')
+
+    def test_a_limit_on_the_shared_pool_is_lifted(self) -> None:
+        self.start_with(SERVER, {'L3_0': {classes.SHARED: 1}})
+
+        self.check('nova-shared')
+
+    def test_bandwidth_that_was_sold_stays_a_limit(self) -> None:
+        self.start_with(
+            SERVER, {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}}
+        )
+
+        self.check(f'nova-{SERVER}')
+
+        limits = self.kernel.get_values(f'nova-{SERVER}', 'MB')
+        self.assertEqual({'0': 30, '1': 100}, limits)
+
+    def test_what_a_group_had_before_does_not_stay(self) -> None:
+        """Its server has come down to a flavor without bandwidth."""
+        self.start_with(
+            SERVER, {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}}
+        )
+        # The group could not be removed.
+        group = self.kernel.list_groups()[f'nova-{SERVER}']
+        self.host.release(SERVER)
+        limits = ';'.join(f'{n}={v}' for n, v in group['values']['MB'].items())
+        self.kernel.add_group(f'nova-{SERVER}', f'MB:{limits}\n', cpus='1')
+
+        self.start_with(SERVER, {'L3_0': {with_host.WAYS: 2}})
+
+        limits = self.kernel.get_values(f'nova-{SERVER}', 'MB')
+        self.assertEqual({'0': 100, '1': 100}, limits)
+
+
+class IoTest(with_resctrl.ResctrlHostTestCase):
+    """The operator lets I/O devices into ways that were sold (io_alloc)."""
+
+    IO_WAYS = 0x0F00
+
+    def make_machine(self) -> resctrl.ResctrlFixture:
+        if machines.is_kernel():
+            self.skipTest('no stock kernel here has io_alloc')
+        shape = resctrl.SHAPES['epyc16']
+        caches = tuple(
+            dataclasses.replace(one, io_ways=self.IO_WAYS)
+            for one in shape.caches
+        )
+        made = machines.make(dataclasses.replace(shape, caches=caches))
+        machine: resctrl.ResctrlFixture = self.useFixture(made)
+        return machine
+
+    def test_it_is_an_alarm_until_they_are_out(self) -> None:
+        self.host = self.make_resctrl_host()
+        self.start(self.host, SERVER, 4)
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+        mask = self.get_masks(f'nova-{SERVER}')[0]
+        self.assertEqual(0, mask & self.IO_WAYS)
+
+        self.kernel.set_io_ways(self.IO_WAYS | mask & -mask)
+
+        for _ in range(2):
+            self.host.refresh()
+            self.host.heal()
+            [problem] = self.host.problems
+            self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+            self.assertIn(
+                f'I/O devices may fill its ways {mask & -mask:x} of L3_0',
+                problem.text,
+            )
+            self.assertIn('io_alloc_cbm', problem.text)
+        self.kernel.set_io_ways(self.IO_WAYS)
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
