@@ -8,6 +8,7 @@ agree, the server has its entry again, and notices nothing. Where they do not,
 an alarm is raised, and what the server uses is given to no other.
 """
 
+import collections
 from collections.abc import (
     Callable,
     Collection,
@@ -16,6 +17,7 @@ from collections.abc import (
     Mapping,
 )
 import dataclasses
+from typing import TypeAlias
 
 from oslo_log import log as logging
 
@@ -52,6 +54,9 @@ _IN_DOUBT = (
 #: States of entries that do not go by themselves.
 _CERTAIN = (assignment.State.APPLIED, assignment.State.HELD)
 
+#: An entry, and what it lacks.
+_Short: TypeAlias = tuple[assignment.Entry, str]
+
 Requests = Mapping[str, assignment.ClaimRequest]
 Allocations = Mapping[str, Mapping[str, int]]
 
@@ -82,6 +87,10 @@ class Restore:
         self._read_allocations = read_allocations
         self._list_doubled = list_doubled
         self._waiting: dict[str, assignment.ClaimRequest] | None = None
+        # Entries that have less than their servers request, as last
+        # expected, and those of which that was so the time before as well.
+        self._short: list[_Short] = []
+        self._lasting: list[_Short] = []
         self.problems: tuple[alarm_mod.Problem, ...] = ()
 
     @property
@@ -96,7 +105,36 @@ class Restore:
             migration has instead with which Nova does not go on
         """
         self._waiting = dict(requests)
+        before, self._short = self._short, [*self._list_short(requests)]
+        # One that was resized since Nova was asked is short for once.
+        self._lasting = [one for one in self._short if one in before]
         self._drop_known()
+
+    def _list_short(self, requests: Requests) -> Iterator[_Short]:
+        """Return entries with less than requested, and what is missing.
+
+        Nova gives a server its former flavor back when its guest does not
+        start after a resize, and leaves what is allocated. What the compute
+        node itself offers, it may have there.
+        """
+        doubled = self._list_doubled()
+        if doubled is None:
+            return
+        for uuid, request in requests.items():
+            entry = self._host.find_entry(uuid)
+            if entry is None or entry.state not in _CERTAIN:
+                continue
+            held = collections.Counter[str]()
+            for one in entry.assignments:
+                held[one.resource_class] += one.amount
+            wanted = request.requirement.resources
+            missing = ' and '.join(
+                f'{held[name]} of {wanted[name]} {name}'
+                for name in sorted(self._list_own(request).difference(doubled))
+                if held[name] < wanted[name]
+            )
+            if missing:
+                yield entry, missing
 
     def run(self) -> None:
         """Restore what can be restored now. Does I/O where any is missing."""
@@ -118,9 +156,25 @@ class Restore:
         # What was released is left over, and may be gone by now.
         held = everywhere - frozenset(host.enforcement.released)
         away = _NOT_PUBLISHED if doubled is None else ''
-        problems = tuple(self._try_known(requests, held, away))
+        problems = (
+            *self._try_known(requests, held, away),
+            *self._explain_short(),
+        )
         self._drop_known()
         self._report(problems)
+
+    def _explain_short(self) -> Iterator[alarm_mod.Problem]:
+        for entry, missing in self._lasting:
+            uuid = entry.consumer_uuid
+            if self._host.find_entry(uuid) == entry:
+                yield alarm_mod.Problem(
+                    alarm=alarm_mod.NOT_RECORDED,
+                    subject=uuid,
+                    text=f'server {uuid} has {missing} that its flavor '
+                    f'requests on host {self._host.host}, as after a resize '
+                    'in which its guest did not start: Nova has given it its '
+                    'former flavor back. Resize it again',
+                )
 
     def _drop_known(self) -> None:
         """Drop all that has what it claimed, is gone, or requests nothing.

@@ -8,6 +8,7 @@ import fixtures
 from nova import context as nova_context
 from nova.virt import fake as nova_fake
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.functional.virt import backends
 from tests.functional.virt import breaking
@@ -136,6 +137,32 @@ class OtherFlavorTest(breaking.BreakingTestCase):
         self.confirm(self.server)
         (host,) = (h for h in self.HOSTS if self.get_host(h).entries)
         self.assert_only_on(host)
+
+    def test_one_that_has_got_less_is_an_alarm_until_it_is_resized(
+        self,
+    ) -> None:
+        self._delete_server(self.server)
+        self.server = self.boot(self.large, host='host1')
+        self.uuid = self.server['id']
+        self.fail_to(self.small)
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_held({'host2': 2})
+
+        for _ in range(2):
+            self.compare('host2')
+
+        [problem] = self.get_ext('host2')._restore.problems
+        self.assertEqual(
+            (alarm.NOT_RECORDED, self.uuid), (problem.alarm, problem.subject)
+        )
+        self.assertIn('has 2 of 4 CUSTOM_SEAT', problem.text)
+        self.assertIn('Resize it again', problem.text)
+        self.resize(self.server, self.small)
+        self.confirm(self.server)
+        for host in self.HOSTS:
+            self.compare(host)
+            self.assertEqual((), self.get_ext(host)._restore.problems)
 
     def test_one_that_was_to_get_its_first_as_well(self) -> None:
         self._delete_server(self.server)
