@@ -60,7 +60,9 @@ without being named here. Others that the host uses, such as those of its own
 DPDK programs, cannot be told from free ones.
 
 Possible values: PCI addresses, or names of interfaces. That of a physical
-function stands for all its virtual functions.
+function stands for all its virtual functions. An address is better than a
+name: an interface vanishes while its function is in use, and then no virtual
+function without an interface is reported.
 """,
     ),
     cfg.ListOpt(

@@ -63,9 +63,7 @@ class DeviceSpec:
 
     def matches(self, one: Device, parent: Parent) -> bool:
         """Return whether Nova takes a device by this entry."""
-        if self.vendor_id not in (_ANY, one.vendor_id):
-            return False
-        if self.product_id not in (_ANY, one.product_id):
+        if not self.has_ids_of(one):
             return False
         if self.interface:
             return self.interface in one.interfaces | parent.interfaces
@@ -75,6 +73,11 @@ class DeviceSpec:
         return all(
             re.match(pattern, fields[name])
             for name, pattern in self.address.items()
+        )
+
+    def has_ids_of(self, one: Device) -> bool:
+        return self.vendor_id in (_ANY, one.vendor_id) and (
+            self.product_id in (_ANY, one.product_id)
         )
 
 

@@ -36,3 +36,10 @@ class Held:
                     found[key] = found.get(key, frozenset()) | frozenset(
                         one.units.get('names', ())
                     )
+
+    @property
+    def all_names(self) -> frozenset[str]:
+        """Return the devices, whatever their provider and class."""
+        return frozenset[str]().union(
+            *self.names.values(), *self.others.values()
+        )

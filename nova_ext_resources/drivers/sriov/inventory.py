@@ -17,12 +17,14 @@ from nova_ext_resources.drivers.devices import counted
 from nova_ext_resources.drivers.devices import device_spec
 from nova_ext_resources.drivers.devices import held
 from nova_ext_resources.drivers.devices import report
+from nova_ext_resources.drivers.sriov import missing
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import owners
 from nova_ext_resources.drivers.sriov import physnets
 from nova_ext_resources.drivers.sriov import sysfs
 from nova_ext_resources.drivers.sriov import traits
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
@@ -82,11 +84,16 @@ class SriovInventory(base.InventoryProvider):
         #: Each card as it was when it last held still.
         self._cards: dict[str, sysfs.PhysicalFunction] = {}
         self._left_out: frozenset[str] = frozenset()
+        self._problems: tuple[alarm.Problem, ...] = ()
         self._report = report.Report('sriov', host)
 
     @property
     def left_out(self) -> frozenset[str]:
         return self._left_out
+
+    @property
+    def problems(self) -> tuple[alarm.Problem, ...]:
+        return self._problems
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (
@@ -111,10 +118,9 @@ class SriovInventory(base.InventoryProvider):
             found[address] = self._cards[address]
         self._cards = found
         self._left_out = frozenset(f'{PREFIX}{one}' for one in seen.unsteady)
-        own = owners.Owners(
-            nova=self._specs,
-            agent=agent,
-            excluded=self._excluded,
+        own = self._find_owners(found.values(), seen.others, agent)
+        self._problems = tuple(
+            own.list_problems(found.values(), holders.all_names)
         )
         faults = [
             f'{one} cannot be read ({reason}); what is known of it stays'
@@ -125,6 +131,7 @@ class SriovInventory(base.InventoryProvider):
             if one.is_dead
         ]
         faults += self._list_misnamed(found.values())
+        faults += map(str, self._problems)
         made, left_out = [], []
         for address in sorted(found.keys() | holders.names.keys()):
             card = found.get(address, _NO_CARD)
@@ -149,6 +156,26 @@ class SriovInventory(base.InventoryProvider):
             raise exception.DiscoveryFailed(
                 plugin='sriov', reason=str(err)
             ) from err
+
+    def _find_owners(
+        self,
+        cards: Iterable[sysfs.PhysicalFunction],
+        others: frozenset[str],
+        agent: neutron.Agent,
+    ) -> owners.Owners:
+        """Return who else has functions.
+
+        :param others: interfaces of other devices
+        """
+        known = others.union(*(one.names for one in cards))
+        return owners.Owners(
+            nova=self._specs,
+            agent=agent,
+            excluded=self._excluded,
+            absent=missing.find(
+                known, excluded=self._excluded, nova=self._specs, agent=agent
+            ),
+        )
 
     def _list_misnamed(
         self, cards: Iterable[sysfs.PhysicalFunction]

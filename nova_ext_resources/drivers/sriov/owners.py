@@ -2,12 +2,14 @@
 
 """Which virtual functions are not this package's to allocate. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 import dataclasses
 
 from nova_ext_resources.drivers.devices import device_spec
+from nova_ext_resources.drivers.sriov import missing
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import sysfs
+from nova_ext_resources.objects import alarm
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,16 +18,27 @@ class Owners:
 
     :ivar excluded: addresses and interfaces of functions that the operator
         keeps for the host
+    :ivar absent: interfaces that these options name, and nothing has
     """
 
     nova: tuple[device_spec.DeviceSpec, ...] = ()
     agent: neutron.Agent
     excluded: frozenset[str] = frozenset()
+    absent: tuple[missing.Missing, ...] = ()
 
     def find(
         self, one: sysfs.VirtualFunction, parent: sysfs.PhysicalFunction
     ) -> str:
         """Explain why a virtual function is left out; '' if it is not."""
+        return self._find_certain(one, parent) or ', '.join(
+            f'{absent.named}, which may be one of them'
+            for absent in self.absent
+            if absent.may_be_of(one, parent)
+        )
+
+    def _find_certain(
+        self, one: sysfs.VirtualFunction, parent: sysfs.PhysicalFunction
+    ) -> str:
         if any(spec.matches(one, parent) for spec in self.nova):
             return 'Nova allocates them ([pci] device_spec)'
         if self.agent.manages(one, parent):
@@ -38,6 +51,28 @@ class Owners:
         if names & self.excluded:
             return '[ext_resources_sriov] excluded_devices names them'
         return ''
+
+    def list_problems(
+        self,
+        cards: Iterable[sysfs.PhysicalFunction],
+        held: Container[str],
+    ) -> Iterator[alarm.Problem]:
+        """Report what is left out because it may be what an option names.
+
+        :param held: addresses of functions that servers hold: they are not
+            left out
+        """
+        for absent in self.absent:
+            addresses = [
+                one.address
+                for parent in cards
+                for one in parent.functions
+                if absent.may_be_of(one, parent)
+                and one.address not in held
+                and not self._find_certain(one, parent)
+            ]
+            if addresses:
+                yield absent.explain(describe(addresses))
 
 
 def sort(

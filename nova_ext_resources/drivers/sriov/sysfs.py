@@ -89,10 +89,12 @@ class Seen:
     """All that was read.
 
     :ivar functions: by address
+    :ivar others: interfaces of PCI devices without SR-IOV
     :ivar unsteady: address of what could not be read this time -> why
     """
 
     functions: tuple[PhysicalFunction, ...] = ()
+    others: frozenset[str] = frozenset()
     unsteady: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -121,7 +123,7 @@ def read(root: str) -> Seen:
     names = sorted(os.listdir(folder))
     if not names:
         raise FileNotFoundError(f'{folder} is empty')
-    functions, unsteady = [], {}
+    functions, others, unsteady = [], set[str](), {}
     for name in names:
         if not files.ADDRESS.fullmatch(name):
             shown = files.show(name)
@@ -131,11 +133,17 @@ def read(root: str) -> Seen:
         try:
             if _is_physical(path):
                 functions.append(_read_physical(root, path, name))
+            elif not files.read_link(path, 'physfn'):
+                others.update(files.list_folder(f'{path}/net'))
         except (OSError, ValueError, files.Unsteady) as err:
             # Unplugged meanwhile: it is as if it had never been there.
             if os.path.lexists(path):
                 unsteady[name] = str(err)
-    return Seen(functions=tuple(functions), unsteady=unsteady)
+    return Seen(
+        functions=tuple(functions),
+        others=frozenset(others),
+        unsteady=unsteady,
+    )
 
 
 def _is_physical(path: str) -> bool:

@@ -14,6 +14,7 @@ from nova_ext_resources.conf import sriov as conf
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.sriov import inventory
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from nova_ext_resources.testing import sriov
@@ -264,6 +265,155 @@ class TestSriovInventory(contract.InventoryProviderContract):
             said = f'{option} names {name}, and no card'
             self.assertEqual(1, self.log.output.count(said))
         self.assertEqual(2, self.log.output.count('and no card'))
+
+    # -- interfaces that are not there now ------------------------------
+
+    def name_functions(self) -> list[str]:
+        """Give all functions of the first card but the last an interface."""
+        names = [f'ens1f0v{number}' for number in range(3)]
+        for address, name in zip(self.names, names, strict=False):
+            self.tree.bind(address, 'ixgbevf')
+            self.tree.add_interface(address, name)
+        return names
+
+    def take(self, address: str) -> None:
+        """Have somebody use a function: its interface is gone."""
+        self.tree.bind(address, 'vfio-pci')
+        shutil.rmtree(self.tree.find(address) / 'net')
+
+    def assert_told(
+        self, plugin: inventory.SriovInventory, option: str, name: str
+    ) -> None:
+        [problem] = plugin.problems
+        self.assertEqual(
+            (alarm.RESOURCES_LEFT_OUT, f'{option} {name}'),
+            (problem.alarm, problem.subject),
+        )
+        self.assertEqual(1, self.log.output.count(problem.text))
+        self.assertIn(
+            f'left out: {option} names {name}, which may be one of them',
+            self.log.output,
+        )
+
+    def test_what_the_operator_keeps_stays_so_while_it_is_used(self) -> None:
+        interfaces = self.name_functions()
+        plugin = self.make_plugin(excluded_devices=[interfaces[1]])
+        free = [self.names[0], *self.names[2:]]
+        self.assertEqual(free, self.list_names(plugin))
+        self.assertEqual((), plugin.problems)
+
+        self.take(self.names[1])
+
+        # The last one looks the same, and so do those of the other card.
+        for _ in range(2):
+            self.assertEqual(
+                [self.names[0], self.names[2]], self.list_names(plugin)
+            )
+        self.assertEqual([], self.list_names(plugin, f'SRIOV_{OTHER}'))
+        self.assert_told(
+            plugin, '[ext_resources_sriov] excluded_devices', interfaces[1]
+        )
+        self.assertIn('(4): servers get none', plugin.problems[0].text)
+
+        # Nobody uses it any more.
+        self.tree.add_interface(self.names[1], interfaces[1])
+        self.assertEqual(free, self.list_names(plugin))
+        self.assertEqual((), plugin.problems)
+
+    def test_an_address_tells_it_from_others(self) -> None:
+        self.name_functions()
+        plugin = self.make_plugin(excluded_devices=[self.names[1]])
+        self.take(self.names[1])
+
+        self.assertNotIn(self.names[1], self.list_names(plugin))
+        self.assertEqual(3, len(self.list_names(plugin)))
+        self.assertEqual((), plugin.problems)
+
+        # A name and addresses: what has an owner is not in doubt.
+        plugin = self.make_plugin(
+            excluded_devices=['ens1f0v1', 'ens2f0', self.names[3]]
+        )
+        self.assertEqual(
+            [self.names[0], self.names[2]], self.list_names(plugin)
+        )
+        self.assertIn(f'from {self.names[1]}: ', plugin.problems[0].text)
+
+    def test_what_nova_has_stays_so_while_a_guest_uses_it(self) -> None:
+        interfaces = self.name_functions()
+        self.tree.enable(OTHER, 2, device='0x1515')
+        spec = f'{{"devname": "{interfaces[1]}", "product_id": "10ed"}}'
+        plugin = self.make_plugin(device_spec=[spec])
+        self.take(self.names[1])
+
+        self.assertEqual(
+            [self.names[0], self.names[2]], self.list_names(plugin)
+        )
+        # Those have another product id.
+        self.assertEqual(2, len(self.list_names(plugin, f'SRIOV_{OTHER}')))
+        self.assert_told(plugin, '[pci] device_spec', interfaces[1])
+
+    def test_the_interface_of_a_card_vanishes(self) -> None:
+        self.name_functions()
+        for number, address in enumerate(self.tree.enable(OTHER, 2)):
+            self.tree.add_interface(address, f'ens2f0v{number}')
+        for options in (
+            {'excluded_devices': ['ens1f0']},
+            {'device_spec': ['{"devname": "ens1f0"}']},
+        ):
+            with self.subTest(options=options):
+                plugin = self.make_plugin(**options)
+                self.assertIsNone(self.find(plugin))
+                self.take(PF)
+
+                self.assertIsNone(self.find(plugin))
+                self.assertIn(', ... (4): servers', plugin.problems[0].text)
+                # That card has its interface, and so have its functions.
+                found = self.list_names(plugin, f'SRIOV_{OTHER}')
+                self.assertEqual(2, len(found))
+                self.tree.add_interface(PF, 'ens1f0')
+
+    def test_the_interface_of_a_card_of_the_agent_vanishes(self) -> None:
+        self.agent.write_text(
+            '[sriov_nic]\n'
+            'physical_device_mappings = physnet1:ens1f0\n'
+            f'exclude_devices = ens1f0:{self.names[0]}\n'
+        )
+        plugin = self.make_plugin()
+        self.take(PF)
+
+        self.assertEqual(self.names[:1], self.list_names(plugin))
+        self.assertEqual(2, len(self.list_names(plugin, f'SRIOV_{OTHER}')))
+        self.assert_told(
+            plugin, '[sriov_nic] physical_device_mappings', 'ens1f0'
+        )
+
+    def test_a_name_of_another_card_is_not_missed(self) -> None:
+        self.tree.make('0000:01:00.0', **{'class': '0x020000'})
+        self.tree.add_interface('0000:01:00.0', 'eno1')
+        plugin = self.make_plugin(
+            excluded_devices=['eno1'], device_spec=['{"devname": "eno1"}']
+        )
+
+        self.assertEqual(self.names, self.list_names(plugin))
+        self.assertEqual((), plugin.problems)
+
+    def test_what_a_server_holds_is_not_missed(self) -> None:
+        self.name_functions()
+        self.tree.enable(OTHER, 0)
+        self.take(self.names[2])
+        self.hold(*self.names[2:])
+        plugin = self.make_plugin(excluded_devices=['ens9f9'])
+
+        found = self.find(plugin)
+
+        assert found
+        self.assertEqual(self.names, found.units[CLASS]['names'])
+        self.assertEqual((), plugin.problems)
+        # Once the server has left, no other one gets it without a new look.
+        self.assertEqual(self.names[2:], found.units[CLASS]['foreign'])
+        self.entries.clear()
+        self.assertEqual(self.names[:2], self.list_names(plugin))
+        self.assertEqual(1, len(plugin.problems))
 
     def test_what_is_in_a_bond_is_foreign(self) -> None:
         self.tree.add_interface(self.names[0], 'v0')

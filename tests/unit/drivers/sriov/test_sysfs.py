@@ -150,6 +150,16 @@ class SysfsTest(base.TestCase):
 
         self.assertEqual(sysfs.Seen(), self.read())
 
+    def test_interfaces_of_devices_without_sriov(self) -> None:
+        self.tree.add_card(PF, interfaces=['ens1f0'])
+        [function] = self.tree.enable(PF, 1)
+        self.tree.add_interface(function, 'ens1f0v0')
+        self.tree.make('0000:01:00.0', **{'class': '0x020000'})
+        self.tree.add_interface('0000:01:00.0', 'eno1')
+
+        # A function has those alone that were there when its card was read.
+        self.assertEqual({'eno1'}, self.read().others)
+
     def test_a_card_that_answers_no_more(self) -> None:
         self.tree.add_card(PF)
         self.tree.enable(PF, 2)
