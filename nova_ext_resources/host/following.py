@@ -83,12 +83,14 @@ class Follower:
     ) -> None:
         """Have placement follow a claim.
 
-        :raises ExtResourcesError: nothing is held
+        :param entry: as the host has returned it
+        :raises ExtResourcesError: nothing is held, unless Nova has used the
+            claim already
         """
         try:
             self._move_all(request, entry)
         except exception.ExtResourcesError:
-            self._host.undo(request.consumer_uuid)
+            self._host.undo(entry)
             raise
         finally:
             self._on_claimed()

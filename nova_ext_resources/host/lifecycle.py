@@ -57,6 +57,9 @@ class Lifecycle:
         self.gone = recent.Recent()
         # One item for each start; threads change it, one item at a time.
         self._starting: list[str] = []
+        # By consumer, what can be undone: claims as they were made, which
+        # Nova has not used since.
+        self._unused: dict[str, assignment.Entry] = {}
 
     @property
     def entries(self) -> Mapping[str, assignment.Entry]:
@@ -126,11 +129,13 @@ class Lifecycle:
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
             self._transitions.release(sorted(former))
-            return self._transitions.claim(
+            entry = self._transitions.claim(
                 request,
                 self._published,
                 Purpose.INCOMING if is_move else Purpose.OWN,
             )
+            self._unused[uuid] = entry
+            return entry
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
@@ -142,7 +147,7 @@ class Lifecycle:
         :param must_hold: whether it is an error to hold nothing
         :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
         """
-        with self._servers.hold(consumer_uuid):
+        with self._using(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
                 try:
@@ -172,7 +177,7 @@ class Lifecycle:
 
         :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
         """
-        with self._servers.hold(server_uuid):
+        with self._using(server_uuid):
             entry = self._find_held(server_uuid)
             if entry is None:
                 raise self._make_released(server_uuid, 'migrate')
@@ -197,7 +202,7 @@ class Lifecycle:
         :raises EnforcementFailed, ClaimError: the units are counted, but
             an enforcer that chooses them may choose others
         """
-        with self._servers.hold_all([server_uuid, migration_uuid]):
+        with self._using(server_uuid, migration_uuid):
             if self._find_held(migration_uuid, Purpose.KEPT):
                 return
             coming = self._find_held(migration_uuid, Purpose.INCOMING)
@@ -223,7 +228,7 @@ class Lifecycle:
         :raises EnforcementFailed, ClaimError: it is not applied; repair
             tries again
         """
-        with self._servers.hold_all([server_uuid, migration_uuid]):
+        with self._using(server_uuid, migration_uuid):
             kept = self._find_held(migration_uuid, Purpose.KEPT)
             entry = self._find_held(server_uuid)
             if kept is not None:
@@ -248,10 +253,32 @@ class Lifecycle:
             return None
         return entry if entry.purpose in (purposes or Purpose) else None
 
-    def undo(self, consumer_uuid: str) -> None:
-        """Release a claim that could not be completed; log what fails."""
-        with self._servers.hold(consumer_uuid):
-            self._transitions.undo(consumer_uuid)
+    @contextlib.contextmanager
+    def _using(self, *consumer_uuids: str) -> Iterator[None]:
+        """Hold the locks of consumers; their claims can no longer be undone.
+
+        Nova goes on with what they have claimed: a guest may run on it.
+        """
+        with self._servers.hold_all(consumer_uuids):
+            for uuid in consumer_uuids:
+                self._unused.pop(uuid, None)
+            yield
+
+    def undo(self, entry: assignment.Entry) -> None:
+        """Release a claim that could not be completed; log what fails.
+
+        Placement may answer late. Where the consumer has claimed anew since,
+        or Nova has used the claim, as for a server that was started, its
+        consumer keeps what it has.
+
+        :param entry: the very one that :meth:`claim` or :meth:`restore` has
+            returned
+        """
+        uuid = entry.consumer_uuid
+        with self._servers.hold(uuid):
+            if self._unused.get(uuid) is entry:
+                del self._unused[uuid]
+                self._transitions.undo(uuid)
 
     def release(self, consumer_uuid: str) -> None:
         """Release all that a server holds that leaves this host.
@@ -262,7 +289,7 @@ class Lifecycle:
         :raises EnforcementFailed, LedgerError: it counts as held until
             repair has released it
         """
-        with self._servers.hold(consumer_uuid):
+        with self._using(consumer_uuid):
             self.gone.add(consumer_uuid)
             self.enforcement.released.add(consumer_uuid)
             self._transitions.release([consumer_uuid])
@@ -315,11 +342,14 @@ class Lifecycle:
         :raises EnforcementFailed, LedgerError: it has no entry
         """
         uuid = request.consumer_uuid
+        entry: assignment.Entry | None
         with self._servers.hold(uuid):
             if self.find_entry(uuid) or uuid in self.gone:
                 return None
             if not is_applied:
-                return self._transitions.claim(request, self._published)
+                entry = self._transitions.claim(request, self._published)
+                self._unused[uuid] = entry
+                return entry
             entry = self._transitions.recognize(request)
             if entry is not None:
                 self._transitions.record(entry)

@@ -161,7 +161,9 @@ class Restore:
             *self._explain_short(),
         )
         self._drop_known()
-        self._report(problems)
+        # The user may have started a server while placement was asked.
+        waiting = self.waiting or ()
+        self._report(tuple(o for o in problems if o.subject in waiting))
 
     def _explain_short(self) -> Iterator[alarm_mod.Problem]:
         for entry, missing in self._lasting:

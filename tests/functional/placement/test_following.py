@@ -9,6 +9,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import following
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import view
@@ -32,7 +33,7 @@ class FollowTest(hosts.HostTestCase):
         self.writer.publish(hosts.NODE, (*hosts.make_host(ways=8), THIRD))
         self.node = {hosts.NODE.uuid: {'VCPU': 2}}
         self.give({THIRD.rp_uuid: {WAYS: 4}})
-        self.undone: list[str] = []
+        self.undone: list[assignment.Entry] = []
         keys = {
             hosts.L3_0: 'L3_0',
             hosts.L3_1: 'L3_1',
@@ -69,7 +70,8 @@ class FollowTest(hosts.HostTestCase):
         request = builders.make_request(
             self.given, cpus=(0, 4), asked={WAYS: 4}
         )
-        self.follower.follow(request, request.make_entry(tuple(held)))
+        self.entry = request.make_entry(tuple(held))
+        self.follower.follow(request, self.entry)
 
     def read(self) -> Any:
         return self.client.get_allocations(uuids.server).resources
@@ -142,7 +144,7 @@ class FollowTest(hosts.HostTestCase):
         self.assertRaises(exception.AllocationRejected, self.follow)
 
         self.assertEqual(self.given, self.read())
-        self.assertEqual([uuids.server], self.undone)
+        self.assertEqual([self.entry], self.undone)
 
     def test_of_either_it_says_what_is_missing(self) -> None:
         for rp_uuid, key in ((hosts.L3_0, 'L3_0'), (hosts.L3_1, 'L3_1')):
@@ -157,7 +159,7 @@ class FollowTest(hosts.HostTestCase):
             )
             self.assertIn('host1', str(error))
             self.assertEqual(self.given, self.read())
-        self.assertEqual([uuids.server] * 2, self.undone)
+        self.assertEqual([self.entry] * 2, self.undone)
 
     def test_a_server_that_nova_has_given_up_gets_nothing(self) -> None:
         self.allocate(self.node)

@@ -3,6 +3,7 @@
 """A server whose ledger was lost gets its entry, whatever fails meanwhile."""
 
 import dataclasses
+import functools
 import threading
 from typing import Any
 
@@ -72,22 +73,118 @@ class FailedOnceTest(ActingRestoreTestCase):
 
     def test_who_was_released_and_is_back_has_its_entry(self) -> None:
         self.host.release(SERVER)
-        self.host.claim(with_host.make_claim(SERVER, 3))
-        self.host.undo(SERVER)
+        self.host.undo(self.host.claim(with_host.make_claim(SERVER, 3)))
 
         self.run_round()
 
         self.assertEqual([SERVER], [*self.host.entries])
 
     def test_what_a_failed_claim_left_over_is_not_what_it_has(self) -> None:
-        self.host.claim(with_host.make_claim(SERVER, 3))
-        self.host.undo(SERVER)
+        self.host.undo(self.host.claim(with_host.make_claim(SERVER, 3)))
         # The host has carried out a request late.
         self.enforcer.in_force.add(SERVER)
 
         self.assertEqual([], self.run_round())
 
         self.assertIs(State.CLAIMED, self.host.entries[SERVER].state)
+
+
+class LateAnswerTest(ActingRestoreTestCase):
+    """Placement fails when something has become of the claim."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.request = with_host.make_claim(SERVER, 3)
+
+    def assert_kept(self, late: assignment.Entry | None) -> None:
+        """What is held now stays when that claim is undone."""
+        assert late is not None
+        entries = self.host.entries
+        in_force = set(self.enforcer.in_force)
+
+        self.host.undo(late)
+
+        self.assertEqual(entries, self.host.entries)
+        self.assertEqual(in_force, self.enforcer.in_force)
+        self.assertIn(SERVER, entries)
+
+    def restore_claim(self) -> assignment.Entry | None:
+        return self.host.restore(self.request, is_applied=False)
+
+    def test_a_server_that_was_started_keeps_what_it_has(self) -> None:
+        for self.enforcer.CHOOSES_UNITS in (False, True):  # type: ignore[misc]
+            with self.subTest(chooses_units=self.enforcer.CHOOSES_UNITS):
+                late = self.restore_claim()
+                self.host.apply(SERVER)
+
+                self.assert_kept(late)
+
+                self.assertEqual({SERVER}, self.enforcer.in_force)
+                self.host.release(SERVER)
+                self.host.gone.discard(SERVER)
+
+    def test_so_does_one_whose_guest_is_on_its_way(self) -> None:
+        late = self.host.claim(self.request, is_move=True)
+        self.host.prepare(SERVER)
+
+        self.assert_kept(late)
+
+    def test_a_later_claim_stays(self) -> None:
+        for is_move in (False, True):
+            late = self.host.claim(self.request, is_move=is_move)
+            self.host.claim(self.request, is_move=is_move)
+
+            self.assert_kept(late)
+
+    def test_so_does_what_came_back_from_a_move(self) -> None:
+        late = self.restore_claim()
+        self.host.hold(SERVER, LEFT)
+        self.host.take_back(SERVER, LEFT)
+
+        self.assert_kept(late)
+
+    def test_so_does_what_a_move_keeps(self) -> None:
+        self.host.claim(self.request)
+        self.host.apply(SERVER)
+        late = self.host.claim(
+            dataclasses.replace(self.request, consumer_uuid=LEFT),
+            is_move=True,
+        )
+        self.host.hold(SERVER, LEFT)
+
+        self.assert_kept(late)
+
+    def test_a_claim_that_nobody_used_is_released(self) -> None:
+        for self.enforcer.CHOOSES_UNITS in (False, True):  # type: ignore[misc]
+            for claim in (
+                self.restore_claim,
+                functools.partial(self.host.claim, self.request),
+            ):
+                late = claim()
+                assert late is not None
+
+                self.host.undo(late)
+
+                self.assertEqual({}, self.host.entries)
+                self.assertEqual(set(), self.enforcer.in_force)
+
+    def test_no_alarm_says_that_a_started_server_has_no_entry(self) -> None:
+        def restore(
+            request: assignment.ClaimRequest, *, is_applied: bool
+        ) -> None:
+            late = self.host.restore(request, is_applied=is_applied)
+            assert late is not None
+            self.host.apply(SERVER)
+            self.host.undo(late)
+            raise exception.PlacementUnavailable(
+                action='move', status=503, detail='down'
+            )
+
+        self.restore._restore = restore
+
+        self.assertEqual([], self.run_round())
+
+        self.assertEqual({SERVER}, self.enforcer.in_force)
 
 
 class CannotTellTest(ActingRestoreTestCase):
