@@ -5,11 +5,11 @@
 At a start, what they hold is released: Nova has just checked that it knows
 this host. Later a server may be missing from one answer of Nova for many
 reasons, such as an evacuation that has not ended, and nothing is released but
-what Nova has a record of: a move that has ended, a server that is deleted. A
-server that is missing from two answers in a row is reported. So are a
-move with which Nova does not go on, while what it has kept must stay, and a
-server that Nova has on another host, while its guest is on this one and keeps
-what it has.
+what Nova has a record of: a move that has ended, a server that is deleted or
+shelved, or was never built. A server that is missing from two answers in a row
+is reported. So are a move with which Nova does not go on, while what it has
+kept must stay, and a server that Nova has on another host or on none, while
+its guest is on this one and keeps what it has.
 """
 
 from collections.abc import Mapping
@@ -110,6 +110,17 @@ def _make_problem(
 def _explain_elsewhere(
     host: str, entry: assignment.Entry, nova_host: str
 ) -> str:
+    if not nova_host:
+        return (
+            f'the guest of server {entry.server_uuid} is on host {host}, '
+            'while Nova has the server on no host, as after an unshelve or a '
+            'create that failed when the hypervisor could not end the guest. '
+            f'Host {host} keeps what the server holds, and does not build the '
+            'server anew. End the guest on the host, with libvirt by "virsh '
+            f'destroy {entry.server_uuid}" and "virsh undefine '
+            f'{entry.server_uuid}": what it holds is released after the next '
+            'comparison with Nova. See server_elsewhere in the documentation'
+        )
     return (
         f'the guest of server {entry.server_uuid} is on host {host}, while '
         f'Nova has the server on host {nova_host}, and no migration in '

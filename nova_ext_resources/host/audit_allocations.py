@@ -266,9 +266,10 @@ def _explain_missing(difference: Difference, host: str) -> str:
     return (
         f'holds {_describe(difference.missing)} of host {host}, which '
         'placement has not allocated to it, as after a rebuild that failed. '
-        'The server keeps it, and no other server gets it. If the server is '
-        'in ERROR, rebuild it again; then shelve and unshelve it, which '
-        'allocates anew'
+        'The server keeps it, and no other server gets it. If Nova has the '
+        'server on no host, end its guest on this one, see server_elsewhere '
+        'in the documentation. If the server is in ERROR, rebuild it again; '
+        'then shelve and unshelve it, which allocates anew'
     )
 
 

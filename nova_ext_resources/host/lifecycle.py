@@ -140,9 +140,10 @@ class Lifecycle:
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
 
-        A claim that fails is released. What was applied before stays in the
-        ledger, and repair tries again. What a move brings stays, too: Nova
-        leaves the server here. Once it is applied, it is the server's own.
+        What fails stays in the ledger, and repair tries again: a guest may
+        wait for it, and have its devices. Whoever has claimed releases, once
+        there is no guest. What a move brings is the server's own once it is
+        applied.
 
         :param must_hold: whether it is an error to hold nothing
         :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
@@ -150,14 +151,9 @@ class Lifecycle:
         with self._using(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
-                try:
-                    self._transitions.apply(
-                        dataclasses.replace(entry, purpose=Purpose.OWN)
-                    )
-                except exception.ExtResourcesError:
-                    if entry.state is State.CLAIMED:
-                        self._transitions.undo(consumer_uuid)
-                    raise
+                self._transitions.apply(
+                    dataclasses.replace(entry, purpose=Purpose.OWN)
+                )
             elif must_hold:
                 raise self._make_released(consumer_uuid, 'start')
 

@@ -36,7 +36,7 @@ def finish(
 ) -> None:
     """Release or give back what moves that have ended still hold.
 
-    So is released what a server holds that is deleted.
+    So is released what a server holds that is deleted, or on no host.
 
     What fails is logged, and tried again after Nova's next answer.
 
@@ -94,6 +94,7 @@ def _log(
 ) -> None:
     LOG.warning(
         'Host %(host)s: a move of server %(uuid)s has ended, or the server '
-        'was deleted, without this host being told; %(what)s',
+        'was deleted or is on no host, without this host being told; '
+        '%(what)s',
         {'host': host.host, 'uuid': entry.server_uuid, 'what': what},
     )

@@ -7,8 +7,8 @@ that hangs delays no repair. Nova's servers are compared after Nova has made
 sure that host name and cell are right, and every few minutes from then on.
 Only the first comparison releases servers that are missing; each of them
 releases what a move has left that has ended, what a server has that Nova has
-recorded as deleted, and, where an option says so, what has been missing for
-long.
+recorded as deleted or on no host, and, where an option says so, what has been
+missing for long.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -362,10 +362,15 @@ class HostService:
         self.follower.follow(request, entry)
 
     def _may_clear(self, consumer_uuid: str) -> bool:
-        if not self._is_reported(consumer_uuid):
-            return False
+        return self._is_reported(consumer_uuid) and self.is_off(consumer_uuid)
+
+    def is_off(self, server_uuid: str) -> bool:
+        """Return whether it is certain that no guest of a server runs here.
+
+        Neither one that is paused. Asks the hypervisor.
+        """
         running = self._guests.read()
-        return running is not None and consumer_uuid not in running
+        return running is not None and server_uuid not in running
 
     def read_allocations(self, consumer_uuid: str) -> view_obj.Amounts:
         """Return rp_uuid -> resource class -> amount, of all hosts.

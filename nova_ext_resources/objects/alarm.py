@@ -164,7 +164,8 @@ _WARNING = (
     (
         SERVER_ELSEWHERE,
         'server',
-        'A guest is on this host, while Nova has its server on another.',
+        'A guest is on this host, while Nova has its server on another, or on '
+        'none.',
     ),
     (
         NOT_IN_PLACEMENT,

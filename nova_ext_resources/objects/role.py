@@ -17,13 +17,13 @@ class Role(enum.StrEnum):
         was not told.
     ``RETURNED``: a move that has ended, and whose server is on the host
         again: it gets back what the move has kept.
-    ``LEFT``: a move that has ended, or a server that is deleted, or that
-        neither Nova's cell nor placement has here; nothing of it is on the
-        host.
+    ``LEFT``: a move that has ended, or a server that is deleted or on no
+        host, or that neither Nova's cell nor placement has here; nothing of
+        it is on the host.
     ``IN_DOUBT``: a move with which Nova does not go on. Whether the server
         gets back what it has kept, cannot be told.
     ``ELSEWHERE``: a server whose guest is on this host, while Nova has it on
-        another, and no move in progress explains that.
+        another or on none, and no move in progress explains that.
     """
 
     SERVER = 'server'

@@ -75,6 +75,8 @@ class Claims:
             )
         ):
             return
+        if not (migration_uuid or operation.keeps_claim):
+            self._check_off(instance)
         with errors.translated(instance, self._host.host):
             asked = self.make_request(
                 instance,
@@ -88,6 +90,19 @@ class Claims:
             errors.translated(instance, self._host.host),
         ):
             self._service.claim(asked, is_move=bool(migration_uuid))
+
+    def _check_off(self, instance: Any) -> None:
+        """Refuse a server whose former guest would lose its units.
+
+        :raises HostRefused: it may run here, as Nova does not know
+        """
+        if self.holds(instance) and not self._service.is_off(instance.uuid):
+            raise errors.HostRefused(
+                reason='this host has, or may have, a guest of server '
+                f'{errors.find_name(instance)} already, as after an unshelve '
+                'or an evacuation that failed: end that guest with the tools '
+                'of the hypervisor'
+            )
 
     def make_request(
         self,

@@ -23,9 +23,6 @@ from nova_ext_resources.virt import servers
 
 Evidence = evidence.Evidence
 
-#: States of a server that has no host, and gets one only by a new claim.
-_HOSTLESS = (vm_states.ERROR, vm_states.SHELVED_OFFLOADED)
-
 
 def find(
     host: str, entry: assignment.Entry, guests: Container[str]
@@ -67,7 +64,7 @@ def _find_doubt(host: str, instance: Any) -> str:
         return f'the server has the task "{instance.task_state}" in Nova'
     if instance.vm_state == vm_states.BUILDING:
         return 'Nova builds the server'
-    if not instance.host and instance.vm_state not in _HOSTLESS:
+    if not instance.host and not servers.is_nowhere(instance):
         return f'Nova has the server "{instance.vm_state}" on no host'
     return ''
 

@@ -301,15 +301,39 @@ class ExtResourcesMixin(driver.ComputeDriver):
                         *args,
                         **kwargs,
                     )
-            # Whatever it was: the server does not run.
+            # Whatever it was.
             except BaseException:
-                self._release(
+                self._release_failed(
                     instance,
                     operations.find_end(
                         operation, instance, self._ext.host.host
                     ),
                 )
                 raise
+
+    def _release_failed(
+        self, instance: Any, operation: operations.Operation
+    ) -> None:
+        """Release what a server has that was not spawned.
+
+        Unless its guest may run: the hypervisor could not end it, or does not
+        answer. After an unshelve or an evacuation, Nova does not try that
+        again. The comparison with Nova releases once there is no guest.
+        """
+        if self._ext.is_off(instance.uuid):
+            self._release(instance, operation)
+        elif self._ext_claims.holds(instance):
+            LOG.error(
+                'Host %(host)s: server %(uuid)s could not be started '
+                '(%(operation)s), and the hypervisor has its guest, or does '
+                'not answer. The server keeps what it holds here until the '
+                'guest has ended: see server_elsewhere in the documentation',
+                {
+                    'host': self._ext.host.host,
+                    'uuid': instance.uuid,
+                    'operation': operation,
+                },
+            )
 
     def _claim_guest(
         self,

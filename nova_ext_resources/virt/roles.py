@@ -136,14 +136,17 @@ def _has_arrived(host: str, entry: assignment.Entry) -> bool:
 
 
 def _is_elsewhere(host: str, server_uuid: str) -> bool:
-    """Return whether Nova has a guest's server on another host, for good.
+    """Return whether Nova has a guest's server on another host, or on none.
 
-    A server on no host is not: it may be on its way, or be shelved.
+    For good: of the latter, one that Nova goes on with may be on its way.
     """
     instance = servers.find(server_uuid)
     return (
         instance is not None
-        and instance.host not in (None, '', host)
+        and (
+            instance.host not in (None, '', host)
+            or servers.is_nowhere(instance)
+        )
         and not migrations.is_any_going_on(host, instance)
     )
 
@@ -173,7 +176,9 @@ def _find_missing(
     # them. A wrong or a restored database has none either, of servers that
     # placement has here.
     is_gone = (
-        instance.deleted if instance is not None else not is_allocated(entry)
+        instance.deleted or servers.is_nowhere(instance)
+        if instance is not None
+        else not is_allocated(entry)
     )
     return Role.LEFT if is_gone else None
 

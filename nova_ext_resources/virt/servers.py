@@ -13,6 +13,22 @@ from nova import objects
 from nova_ext_resources.objects import server
 
 
+#: States of a server that has no host, and gets one only by a new claim.
+_HOSTLESS = (vm_states.ERROR, vm_states.SHELVED_OFFLOADED)
+
+
+def is_nowhere(instance: Any) -> bool:
+    """Return whether Nova has a server on no host, and does nothing to it.
+
+    It is shelved, or was never built.
+    """
+    return (
+        not instance.host
+        and instance.task_state is None
+        and instance.vm_state in _HOSTLESS
+    )
+
+
 def is_evacuated(context: Any, host: str, uuid: str) -> bool:
     """Return whether an evacuation of a server from a host is in progress."""
     return bool(
