@@ -156,14 +156,12 @@ class Restore:
         # What was released is left over, and may be gone by now.
         held = everywhere - frozenset(host.enforcement.released)
         away = _NOT_PUBLISHED if doubled is None else ''
-        problems = (
-            *self._try_known(requests, held, away),
-            *self._explain_short(),
-        )
+        found = tuple(self._try_known(requests, held, away))
         self._drop_known()
         # The user may have started a server while placement was asked.
         waiting = self.waiting or ()
-        self._report(tuple(o for o in problems if o.subject in waiting))
+        left = (one for one in found if one.subject in waiting)
+        self._report((*left, *self._explain_short()))
 
     def _explain_short(self) -> Iterator[alarm_mod.Problem]:
         for entry, missing in self._lasting:
