@@ -32,7 +32,9 @@ class Reading:
         not say it
     :ivar reserved: units that others than servers use; None likewise. At most
         one of both is known.
-    :ivar read_at: aware, UTC; of a file, when it was written
+    :ivar read_at: aware, UTC; of a document, when it was written
+    :ivar undated: why that is not known, and ``read_at`` is when the source
+        was asked; '' otherwise
     :raises ValueError: these are not numbers of one pool
     """
 
@@ -40,6 +42,7 @@ class Reading:
     free: int | None = None
     reserved: int | None = None
     read_at: datetime.datetime = dataclasses.field(compare=False)
+    undated: str = dataclasses.field(default='', compare=False)
 
     def __post_init__(self) -> None:
         if self.total < 1:

@@ -36,6 +36,9 @@ GIB = 1024**3
 #: The pool is read by other hosts only.
 NONE = 'none'
 
+#: Sources of documents, which may be old; the others measure the pool.
+_DOCUMENTS = frozenset({'file', 'http'})
+
 #: Source -> default of ``unit_size``.
 UNIT_SIZES = {'statvfs': GIB, 'ceph': GIB, 'file': 1, 'http': 1}
 
@@ -114,6 +117,20 @@ class BadPool:
     reason: str
 
 
+def find_undated(one: Definition, reading: pool.Reading) -> str:
+    """Explain why a reading is of no use without its time; '' if it is."""
+    counts = reading.free is not None and (
+        one.pool.others_use == pool.NOT_ALLOCATED
+    )
+    if not reading.undated or not (one.max_age or counts):
+        return ''
+    key = 'max_age' if one.max_age else f'others_use {pool.NOT_ALLOCATED}'
+    return (
+        f'{reading.undated}, and {key} needs the time of the document: let '
+        f'the source tell it, or remove {key} from the entry'
+    )
+
+
 def parse(text: str) -> tuple[list[Definition], list[BadPool]]:
     """Read a file.
 
@@ -167,6 +184,11 @@ def _list_errors(entry: Any) -> Iterator[str]:
         yield "'location' is a required property"
     else:
         yield from _list_wrong_locations(entry['source'], entry['location'])
+    if entry['source'] not in {NONE, *_DOCUMENTS} and 'max_age' in entry:
+        yield (
+            f'max_age: source {entry["source"]} measures the pool whenever it '
+            'is read; remove it'
+        )
     try:
         rules = {'reserved': 0, **entry.get('inventory', {})}
         inventory.Inventory(total=inventory.MAX_INT, **rules)

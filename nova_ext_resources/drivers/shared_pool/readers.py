@@ -108,7 +108,10 @@ class Reader:
         except Exception as err:
             self._fail(f'{type(err).__name__}: {err}')
         else:
-            self._state = State(reading=found)
+            if failure := pool_file.find_undated(self.definition, found):
+                self._fail(failure)
+            else:
+                self._state = State(reading=found)
 
     def _fail(self, failure: str) -> None:
         self._state = dataclasses.replace(self._state, failure=failure)

@@ -99,7 +99,12 @@ def _make_reading(
             units = to_units(number / unit_size)
             # A part of a unit is none of the total.
             numbers[name] = min(units, total) if number <= whole else units
-    return pool.Reading(total=total, read_at=read_at, **numbers)
+    return pool.Reading(
+        total=total,
+        free=numbers.get('free'),
+        reserved=numbers.get('reserved'),
+        read_at=read_at,
+    )
 
 
 def _parse_json(text: bytes) -> dict[str, Any]:

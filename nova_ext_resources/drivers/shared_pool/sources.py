@@ -5,6 +5,7 @@
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import datetime
+import email.utils
 import os
 import subprocess
 import time
@@ -18,6 +19,9 @@ from nova_ext_resources.objects import pool
 
 #: More than any document of two numbers needs.
 MAX_BYTES = 64 * 1024
+
+#: How much the clock of whoever writes a document may be ahead.
+MAX_SKEW = datetime.timedelta(seconds=60)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +103,16 @@ def _read_file(source: Source) -> pool.Reading:
         text = file.read(MAX_BYTES + 1)
         written_at = os.fstat(file.fileno()).st_mtime
     _check_size(len(text))
-    return reading.parse_document(
+    return _parse_document(
+        source,
         text,
-        source.unit_size,
         datetime.datetime.fromtimestamp(written_at, datetime.UTC),
+        _now(),
     )
 
 
 def _read_http(source: Source) -> pool.Reading:
-    deadline = time.monotonic() + source.timeout
+    asked_at, deadline = _now(), time.monotonic() + source.timeout
     # requests raises OSError and ValueError only, while the body is read also.
     with requests.get(
         source.location,
@@ -134,7 +139,47 @@ def _read_http(source: Source) -> pool.Reading:
                 raise ValueError(
                     f'the answer is not there after {source.timeout:g} seconds'
                 )
-    return reading.parse_document(text, source.unit_size, _now())
+    written_at = _find_last_modified(response)
+    return _parse_document(source, text, written_at, asked_at)
+
+
+def _find_last_modified(
+    response: requests.Response,
+) -> datetime.datetime | None:
+    """Return when an answer was last modified, as far as it says so.
+
+    A cache passes that on. Its own header, ``Age``, says when the server was
+    asked, and not when the server measured (RFC 9110, 8.8.2; RFC 9111, 5.1).
+    """
+    try:
+        found = email.utils.parsedate_to_datetime(
+            response.headers.get('Last-Modified', '')
+        )
+        # One without a zone is of UTC.
+        return found.replace(tzinfo=found.tzinfo or datetime.UTC).astimezone(
+            datetime.UTC
+        )
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
+def _parse_document(
+    source: Source,
+    text: bytes,
+    written_at: datetime.datetime | None,
+    asked_at: datetime.datetime,
+) -> pool.Reading:
+    undated = ''
+    if written_at is None:
+        undated = 'the answer has no Last-Modified header with a time'
+    elif written_at > asked_at + MAX_SKEW:
+        future = written_at.isoformat(timespec='seconds')
+        undated = f'it was last modified in the future ({future})'
+    read_at = asked_at
+    if written_at is not None and not undated:
+        read_at = min(written_at, asked_at)
+    found = reading.parse_document(text, source.unit_size, read_at)
+    return dataclasses.replace(found, undated=undated)
 
 
 def _check_size(size: int) -> None:

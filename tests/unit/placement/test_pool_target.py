@@ -38,7 +38,7 @@ def make_seen(
 class PoolTargetTest(base.TestCase):
     def make(
         self,
-        numbers: Mapping[str, int],
+        numbers: Mapping[str, Any],
         used: int = 0,
         seen: int = 0,
         **rules: Any,

@@ -85,6 +85,8 @@ class PoolFileTest(base.TestCase):
             ({'source': 'http', 'location': 'http://a:b@[x/y'}, 'password'),
             ({'unit_size': 0}, 'unit_size'),
             ({'max_age': 0}, 'max_age'),
+            ({'max_age': 9, 'source': 'statvfs'}, 'max_age: source statvfs'),
+            ({'max_age': 9, 'source': 'ceph'}, 'max_age: source ceph'),
             ({'others_use': 'free'}, 'others_use'),
             ({'min_free_percent': 101}, 'min_free_percent'),
             ({'traits': ['HW_NONE']}, 'HW_NONE'),

@@ -24,10 +24,16 @@ class ReaderTest(base.TestCase):
         self.now = 0.0
         self.clock = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
-    def make_reader(self, max_age: int | None = None) -> readers.Reader:
+    def make_reader(
+        self, max_age: int | None = None, others_use: str = pool.NOT_FREE
+    ) -> readers.Reader:
         return readers.Reader(
             pool_file.Definition(
-                pool=pool.SharedPool(name='rack1', resource_class='CUSTOM_X'),
+                pool=pool.SharedPool(
+                    name='rack1',
+                    resource_class='CUSTOM_X',
+                    others_use=others_use,
+                ),
                 source='file',
                 location=str(self.path),
                 unit_size=1,
@@ -121,6 +127,34 @@ class ReaderTest(base.TestCase):
 
         self.assertEqual(1, self.find_total(state))
         self.assertIn('max_age', state.failure)
+
+    def test_a_document_without_a_time_is_used_where_that_is_enough(
+        self,
+    ) -> None:
+        for text, fields, key in (
+            ('{"total": 2, "free": 1}', {}, ''),
+            ('{"total": 2, "free": 1}', {'max_age': 100}, 'max_age'),
+            (
+                '{"total": 2, "free": 1}',
+                {'others_use': pool.NOT_ALLOCATED},
+                'others_use not_allocated',
+            ),
+            (
+                '{"total": 2, "reserved": 1}',
+                {'others_use': pool.NOT_ALLOCATED},
+                '',
+            ),
+        ):
+            with self.subTest(text=text, fields=fields):
+                self.path.write_text(text)
+                # In the future: that is none.
+                os.utime(self.path, (time.time() + 90000,) * 2)
+
+                state = self.read(self.make_reader(**fields))
+
+                self.assertEqual(bool(key), state.reading is None)
+                self.assertIn(key, state.failure)
+                self.assertEqual(bool(key), 'needs the time' in state.failure)
 
     def test_a_bug_in_a_source_is_a_failure_too(self) -> None:
         reader = readers.Reader(

@@ -34,7 +34,7 @@ CEPH: dict[str, Any] = {
 }
 
 
-def make(**numbers: int) -> pool.Reading:
+def make(**numbers: Any) -> pool.Reading:
     return pool.Reading(read_at=NOW, **numbers)
 
 

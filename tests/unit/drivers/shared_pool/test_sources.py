@@ -2,12 +2,15 @@
 
 """Sources of pools, as they are and as they fail."""
 
+import datetime
+import email.utils
 import http.server
 import json
 import os
 import pathlib
 import ssl
 import threading
+import time
 from typing import Any, ClassVar
 
 import requests
@@ -28,6 +31,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         '/html': (200, b'<html>'),
     }
 
+    #: Their headers, besides.
+    headers_sent: ClassVar[dict[str, str]] = {}
+
     #: Ends answers that come byte by byte.
     is_over = threading.Event()
 
@@ -38,6 +44,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         status, body = self.answers[self.path]
         self.send_response(status)
         self.send_header('Content-Length', str(len(body)))
+        for name, value in self.headers_sent.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -211,6 +219,61 @@ class SourcesTest(base.TestCase):
             ValueError, self.read, 'http', f'{url}/slow', timeout=0.5
         )
         self.assertIn('not there after 0.5 seconds', str(error))
+
+    def read_modified(self, **headers: str) -> pool.Reading:
+        """Read a document with these headers, `_` in place of ``-``."""
+        sent = {name.replace('_', '-'): one for name, one in headers.items()}
+        _Handler.headers_sent = sent
+        self.addCleanup(setattr, _Handler, 'headers_sent', {})
+        return self.read('http', f'http://127.0.0.1:{self.serve()}/good')
+
+    def test_http_is_as_old_as_the_server_says(self) -> None:
+        for text in (
+            'Sat, 01 Aug 2026 00:00:00 GMT',
+            'Sat, 01 Aug 2026 02:00:00 +0200',
+            'Sat, 01 Aug 2026 00:00:00 -0000',
+        ):
+            with self.subTest(text=text):
+                found = self.read_modified(Last_Modified=text, Age='7')
+
+                self.assertEqual(
+                    datetime.datetime(2026, 8, 1, tzinfo=datetime.UTC),
+                    found.read_at,
+                )
+                self.assertEqual('', found.undated)
+
+    def test_http_whose_age_is_not_known(self) -> None:
+        for headers in (
+            {},
+            {'Age': '7'},
+            {'Last_Modified': ''},
+            {'Last_Modified': 'yesterday'},
+            {'Last_Modified': f'Sat, {"9" * 30} Aug 2026 00:00:00 GMT'},
+            {'Last_Modified': 'Fri, 31 Dec 9999 23:00:00 -2300'},
+        ):
+            with self.subTest(headers=headers):
+                before = datetime.datetime.now(datetime.UTC)
+
+                found = self.read_modified(**headers)
+
+                self.assertIn('no Last-Modified', found.undated)
+                self.assertLessEqual(before, found.read_at)
+
+    def test_what_is_of_the_future(self) -> None:
+        path = self.folder / 'pool.json'
+        path.write_text('{"total": 20, "free": 5}')
+        for ahead, is_undated in ((30, False), (90000, True)):
+            at = time.time() + ahead
+            os.utime(path, (at, at))
+            for found in (
+                self.read('file', str(path)),
+                self.read_modified(Last_Modified=email.utils.formatdate(at)),
+            ):
+                with self.subTest(ahead=ahead, found=found):
+                    self.assertEqual(is_undated, 'future' in found.undated)
+                    self.assertLessEqual(
+                        found.read_at, datetime.datetime.now(datetime.UTC)
+                    )
 
     def test_http_that_is_away(self) -> None:
         self.assertRaises(
