@@ -27,6 +27,7 @@ from nova_ext_resources.objects import stats
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
+from tests.functional.shared import garbage
 from tests.functional.shared import leftovers
 from tests.functional.shared import routes
 from tests.functional.shared import rules
@@ -154,6 +155,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     host_options = ''
 
     def setUp(self) -> None:
+        garbage.collect_threads()
         self.useFixture(leftovers.NoBusyThreads())
         # Nova's own tests wait for five seconds, or ten.
         _make_patient(self, '_wait_')
