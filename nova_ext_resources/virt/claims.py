@@ -98,10 +98,10 @@ class Claims:
         """
         if self.holds(instance) and not self._service.is_off(instance.uuid):
             raise errors.HostRefused(
-                reason='this host has, or may have, a guest of server '
-                f'{errors.find_name(instance)} already, as after an unshelve '
-                'or an evacuation that failed: end that guest with the tools '
-                'of the hypervisor'
+                reason=f'host {self._host.host} has, or may have, a guest of '
+                f'server {errors.find_name(instance)} already, as after an '
+                'unshelve or an evacuation that failed: end that guest with '
+                'the tools of the hypervisor'
             )
 
     def make_request(

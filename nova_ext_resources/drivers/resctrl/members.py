@@ -25,9 +25,11 @@ class Members:
     Resource Control feature", resource allocation rules).
     """
 
-    def __init__(self, processes: procs.Processes, files: writer.Writer):
+    def __init__(
+        self, processes: procs.Processes, groups_writer: writer.Writer
+    ) -> None:
         self._processes = processes
-        self._writer = files
+        self._writer = groups_writer
         self._found: Mapping[str, tasks.Membership] = {}
         self._astray: Mapping[str, str] = {}
         # Guests that the last reading found no process of, and the servers

@@ -19,10 +19,14 @@ class LeftoversTest(breaking.BreakingTestCase):
 
     @contextlib.contextmanager
     def lost(self, host: str, method: str) -> Any:
-        """Lose a message of a host to another."""
+        """Lose a message of a host to another.
+
+        Nova saves that it has done its part before it sends the message.
+        """
         rpc = self.services[host].manager.compute_rpcapi
-        with fixtures.MockPatchObject(rpc, method):
+        with fixtures.MockPatchObject(rpc, method) as losing:
             yield
+            self.wait_until(lambda: losing.mock.called)
 
     def compare_all(self) -> None:
         for _ in range(2):
