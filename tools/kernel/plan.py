@@ -10,6 +10,7 @@ KERNEL = (
     'tests.functional.resctrl.test_host',
     'tests.unit.host.test_with_resctrl',
     'tests.unit.host.test_with_resctrl_caches',
+    'tests.unit.host.test_with_resctrl_others',
     'tests.unit.host.test_with_resctrl_shapes',
     'tests.unit.host.test_with_resctrl_trial',
     'tests.unit.host.test_resources_floating',
