@@ -126,12 +126,12 @@ def layout(
         }
         for name, run in _lay_out(after, runs, cpus, near).items():
             ways[name][cache] = run
-    limits = {names[uuid]: one.limits for uuid, one in wanted.items()}
-    for name in {groups.SHARED, *members} & cpus.keys():
-        limits[name] = {
-            **_list_lifted(owned, name),
-            **limits.get(name, {}),
-        }
+    limits = {
+        name: _list_lifted(owned, name)
+        for name in {groups.SHARED, *members} & cpus.keys()
+    }
+    for uuid, one in wanted.items():
+        limits[names[uuid]] = {**limits.get(names[uuid], {}), **one.limits}
     return Desired(
         groups={
             name: Goal(
