@@ -409,11 +409,18 @@ class MovesTestCase(base.NovaTestCase):
         self.assertEqual(dict(used), counted, host)
 
     def _assert_no_alarm(self, host: str) -> None:
+        self.assertEqual((), self.list_problems(host))
+
+    def list_problems(self, host: str) -> tuple[alarm.Problem, ...]:
+        """Return what a round of a host finds wrong with it or a server."""
         ext = self.get_ext(host)
-        ext.periodic.run_round()
-        self.assertEqual((), ext.host.problems)
         loop = ext.periodic
-        self.assertEqual((), (*loop._restore.problems, *loop._absent.problems))
+        loop.run_round()
+        return (
+            *ext.host.problems,
+            *loop._restore.problems,
+            *loop._absent.problems,
+        )
 
 
 def _sort(entry: assignment.Entry) -> tuple[Any, ...]:
