@@ -109,11 +109,11 @@ class Lifecycle:
     ) -> assignment.Entry:
         """Take everything that a server asks for, or nothing.
 
-        What the consumer holds already is released first: a new claim replaces
-        the former one. A move also replaces what former moves have left; the
-        guest of a server that moves to its own host runs on with what it has.
-        Where an enforcer chooses the units itself, they are applied before
-        this returns.
+        A new claim replaces what the consumer holds already, which is
+        released once it is known that the new one fits. A move also replaces
+        what former moves have left; the guest of a server that moves to its
+        own host runs on with what it has. Where an enforcer chooses the units
+        itself, they are applied before this returns.
 
         :param is_move: whether the guest comes later, with :meth:`apply`
         :return: its entry; where the host chose another domain shows in it
@@ -128,8 +128,8 @@ class Lifecycle:
             former -= {request.server_uuid} - {uuid}
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            self._transitions.release(sorted(former))
-            entry = self._transitions.claim(
+            entry = self._transitions.replace(
+                former,
                 request,
                 self._published,
                 Purpose.INCOMING if is_move else Purpose.OWN,

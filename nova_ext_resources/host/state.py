@@ -137,6 +137,36 @@ class HostState:
                 self.entries = {**self.entries, entry.consumer_uuid: entry}
             return entry
 
+    def check_fits(
+        self,
+        request: assignment.ClaimRequest,
+        *,
+        former: Collection[str],
+        tests: Sequence[base.ClaimTest],
+        published: Collection[str],
+    ) -> None:
+        """Make sure that a claim fits when others have been released.
+
+        :param former: the consumers whose entries the claim replaces
+        :param published: see :meth:`take`
+        :raises ClaimError: with every shortfall
+        """
+        with self._lock:
+            entries = _without(self.entries, former)
+            left = [
+                one for uuid, one in self.entries.items() if uuid in former
+            ]
+            view = self._book_again(left, entries)
+        decision = decide.decide(
+            view,
+            request,
+            trackers=self._trackers,
+            tests=tests,
+            published=published,
+        )
+        if not decision.fits:
+            raise decision.make_error(self._host)
+
     def plan_relocation(
         self,
         movers: Sequence[relocation.Mover],
@@ -255,7 +285,7 @@ class HostState:
             )
             self.found = found
             self.view = view_mod.book(
-                self.empty, self._list_latest_first(), self._trackers
+                self.empty, _list_latest_first(self.entries), self._trackers
             )
             return True
 
@@ -281,10 +311,15 @@ class HostState:
             self.entries = {**_without(self.entries, uuids), **new}
             self.unallocated = _without(self.unallocated, gone)
             if view_mod.list_held(old) != view_mod.list_held(new.values()):
-                self._count_again([*old, *made])
+                self.view = self._book_again([*old, *made], self.entries)
 
-    def _count_again(self, changed: Iterable[assignment.Entry]) -> None:
-        """Book anew where these entries have, or had, something."""
+    def _book_again(
+        self, changed: Iterable[assignment.Entry], entries: Entries
+    ) -> view_obj.HostView:
+        """Return the view, booked anew where these have, or had, something.
+
+        :param entries: all that are counted
+        """
         places = {
             (one.rp_uuid, one.resource_class)
             for one in view_mod.list_held(changed)
@@ -292,12 +327,13 @@ class HostState:
         view = self.view
         for place in places & self.empty.tracked.keys():
             view = view.with_state(place, self.empty.tracked[place].state)
-        self.view = view_mod.book(
-            view, self._list_latest_first(), self._trackers, places=places
+        return view_mod.book(
+            view, _list_latest_first(entries), self._trackers, places=places
         )
 
-    def _list_latest_first(self) -> list[assignment.Entry]:
-        return list(self.entries.values())[::-1]
+
+def _list_latest_first(entries: Entries) -> list[assignment.Entry]:
+    return list(entries.values())[::-1]
 
 
 def _without(

@@ -48,6 +48,32 @@ class Transitions:
         self._host = host
         self._tests = tuple(tests)
 
+    def replace(
+        self,
+        former: Collection[str],
+        request: assignment.ClaimRequest,
+        published: Collection[str],
+        purpose: assignment.Purpose,
+    ) -> assignment.Entry:
+        """Claim in the place of what others hold, see :meth:`claim`.
+
+        Nothing is released for a claim that does not fit: a guest may run
+        with what its server holds.
+
+        :param former: the consumers that are released
+        :raises EnforcementFailed: the units could not be applied, or
+            something was not released
+        """
+        if self._state.entries.keys() & former:
+            self._state.check_fits(
+                request,
+                former=former,
+                tests=self._tests,
+                published=published,
+            )
+            self.release(sorted(former))
+        return self.claim(request, published, purpose)
+
     def claim(
         self,
         request: assignment.ClaimRequest,

@@ -113,6 +113,37 @@ class ClaimTest(with_host.HostTestCase):
         self.assertEqual({SERVER: 'claimed'}, self.read_rows())
         self.assert_consistent(self.host)
 
+    def test_a_second_claim_may_take_what_the_first_has(self) -> None:
+        self.host.claim(with_host.make_claim(OTHER, 3))
+        self.host.claim(with_host.make_claim(SERVER, 7))
+        self.host.apply(SERVER)
+
+        self.host.claim(with_host.make_claim(SERVER, 8))
+
+        self.assertEqual(11, self.used())
+        self.assert_consistent(self.host)
+
+    def test_a_second_claim_that_is_refused_leaves_the_first(self) -> None:
+        """The guest of a server that is started anew may still run."""
+        self.host.claim(with_host.make_claim(OTHER, 3))
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        self.host.apply(SERVER)
+        before, view = self.host.find_entry(SERVER), self.host.view
+
+        err = self.assertRaises(
+            exception.ClaimError,
+            self.host.claim,
+            with_host.make_claim(SERVER, 9),
+        )
+
+        self.assertIn('8 available', str(err))
+        self.assertEqual(before, self.host.find_entry(SERVER))
+        self.assertEqual(view, self.host.view)
+        self.assertEqual(
+            {OTHER: 'claimed', SERVER: 'applied'}, self.read_rows()
+        )
+        self.assert_consistent(self.host)
+
     def test_a_server_that_asks_nothing_of_us_is_not_on_record(self) -> None:
         entry = self.host.claim(
             with_host.make_claim(
