@@ -242,6 +242,16 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual([2], self.kernel.list_groups()['db']['cpus'])
         self.assertEqual({}, self.list_ours())
 
+    def test_who_has_taken_the_ways_is_named(self) -> None:
+        self.kernel.add_group('db', 'L3:0=7f;1=400\n')
+        self.kernel.add_group('web', 'L3:0=400;1=400\n')
+
+        err = self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, SERVER, 4
+        )
+
+        self.assertIn('(control groups: db, web)', str(err))
+
     def test_the_default_group_does_not_grow_into_others(self) -> None:
         self.kernel.write('schemata', 'L3:0=7f0\n')
         self.kernel.add_group('db', 'L3:0=f;1=0\n'.replace('1=0', '1=400'))

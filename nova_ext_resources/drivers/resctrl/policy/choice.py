@@ -186,11 +186,17 @@ class _Chooser:
         self, one: assignment.Assignment, reason: str
     ) -> exception.CapacityExceeded:
         """Return the error of a host whose units other software has."""
+        names = sorted(
+            group.name
+            for group in self._owned.tree.foreign
+            if group.get_ways(schemata.parse_key(one.rp_key))
+        )
+        owner = f' (control groups: {", ".join(names)})' if names else ''
         return refusals.make_busy(
             self._owned.machine.host,
             self._entry.consumer_uuid,
             (one,),
-            f'something else on the host uses it: {reason}',
+            f'something else on the host uses it{owner}: {reason}',
         )
 
     def _make_misplaced(
