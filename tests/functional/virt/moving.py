@@ -195,10 +195,15 @@ class MovesTestCase(base.NovaTestCase):
         self.publish(self.services[host])
 
     def compare(self, host: str) -> None:
-        """Have a host compare what it holds with Nova, as time goes by."""
+        """Have a host compare what it holds with Nova, as time goes by.
+
+        The answer is used whole, by this round, and not piece by piece by
+        those of the host's thread.
+        """
         loop = self.get_ext(host).periodic
-        loop._ask(is_first=False)
-        loop._asking.join(base.SECONDS)
+        with fixtures.MockPatchObject(loop, 'wake'):
+            loop._ask(is_first=False)
+            loop._asking.join(base.SECONDS)
         loop.run_round()
 
     # -- what agrees afterwards --------------------------------------------
