@@ -105,17 +105,24 @@ class Lifecycle:
         )
 
     def claim(
-        self, request: assignment.ClaimRequest, *, is_move: bool = False
+        self,
+        request: assignment.ClaimRequest,
+        *,
+        is_move: bool = False,
+        is_running: bool = False,
     ) -> assignment.Entry:
         """Take everything that a server asks for, or nothing.
 
-        A new claim replaces what the consumer holds already, which is
-        released once it is known that the new one fits. A move also replaces
-        what former moves have left; the guest of a server that moves to its
-        own host runs on with what it has. Where an enforcer chooses the units
-        itself, they are applied before this returns.
+        What the consumer holds already is released first: a new claim replaces
+        the former one. A move also replaces what former moves have left; the
+        guest of a server that moves to its own host runs on with what it has.
+        Where an enforcer chooses the units itself, they are applied before
+        this returns.
 
         :param is_move: whether the guest comes later, with :meth:`apply`
+        :param is_running: whether a guest may run with what the consumer
+            holds: that is released only for a claim that fits. Of a guest that
+            is off it would keep CPUs that Nova gives to others
         :return: its entry; where the host chose another domain shows in it
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
@@ -128,8 +135,12 @@ class Lifecycle:
             former -= {request.server_uuid} - {uuid}
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            entry = self._transitions.replace(
-                former,
+            if is_running:
+                self._transitions.check_fits(
+                    request, self._published, former=former
+                )
+            self._transitions.release(sorted(former))
+            entry = self._transitions.claim(
                 request,
                 self._published,
                 Purpose.INCOMING if is_move else Purpose.OWN,

@@ -349,15 +349,23 @@ class HostService:
         it is released.
 
         :param is_move: see :meth:`.lifecycle.Lifecycle.claim`
-        :raises ExtResourcesError: nothing is held
+        :raises ExtResourcesError: nothing is held; but where this host has no
+            room, a guest that may run keeps what it has
         """
         request = self.follower.read_anew(request)
+        uuid = request.consumer_uuid
+        # The claim of a move waits for no hypervisor: Nova holds a lock.
+        is_running = (
+            not is_move and self.host.holds(uuid) and not self.is_off(uuid)
+        )
         try:
-            entry = self.host.claim(request, is_move=is_move)
+            entry = self.host.claim(
+                request, is_move=is_move, is_running=is_running
+            )
         except exception.ClaimError:
-            if not self._may_clear(request.consumer_uuid):
+            if not self._may_clear(uuid):
                 raise
-            self.host.clear(request.consumer_uuid)
+            self.host.clear(uuid)
             entry = self.host.claim(request, is_move=is_move)
         self.follower.follow(request, entry)
 

@@ -48,31 +48,21 @@ class Transitions:
         self._host = host
         self._tests = tuple(tests)
 
-    def replace(
+    def check_fits(
         self,
-        former: Collection[str],
         request: assignment.ClaimRequest,
         published: Collection[str],
-        purpose: assignment.Purpose,
-    ) -> assignment.Entry:
-        """Claim in the place of what others hold, see :meth:`claim`.
+        *,
+        former: Collection[str],
+    ) -> None:
+        """Make sure that a claim fits once others have been released.
 
-        Nothing is released for a claim that does not fit: a guest may run
-        with what its server holds.
-
-        :param former: the consumers that are released
-        :raises EnforcementFailed: the units could not be applied, or
-            something was not released
+        :param former: the consumers that would be released
+        :raises ClaimError: with every shortfall
         """
-        if self._state.entries.keys() & former:
-            self._state.check_fits(
-                request,
-                former=former,
-                tests=self._tests,
-                published=published,
-            )
-            self.release(sorted(former))
-        return self.claim(request, published, purpose)
+        self._state.check_fits(
+            request, former=former, tests=self._tests, published=published
+        )
 
     def claim(
         self,

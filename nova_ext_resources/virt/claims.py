@@ -65,7 +65,8 @@ class Claims:
         :param migration_uuid: of the move for which this is Nova's claim on
             the destination
         :param is_here: whether the server moves to the host that it is on
-        :raises NovaException: nothing is held
+        :raises NovaException: nothing is held, but see
+            :meth:`.HostService.claim`
         """
         if not migration_uuid and (
             operation.keeps_claim

@@ -118,13 +118,14 @@ class ClaimTest(with_host.HostTestCase):
         self.host.claim(with_host.make_claim(SERVER, 7))
         self.host.apply(SERVER)
 
-        self.host.claim(with_host.make_claim(SERVER, 8))
+        self.host.claim(with_host.make_claim(SERVER, 8), is_running=True)
 
         self.assertEqual(11, self.used())
         self.assert_consistent(self.host)
 
-    def test_a_second_claim_that_is_refused_leaves_the_first(self) -> None:
-        """The guest of a server that is started anew may still run."""
+    def test_one_that_is_refused_leaves_a_running_guest_the_first(
+        self,
+    ) -> None:
         self.host.claim(with_host.make_claim(OTHER, 3))
         self.host.claim(with_host.make_claim(SERVER, 4))
         self.host.apply(SERVER)
@@ -134,6 +135,7 @@ class ClaimTest(with_host.HostTestCase):
             exception.ClaimError,
             self.host.claim,
             with_host.make_claim(SERVER, 9),
+            is_running=True,
         )
 
         self.assertIn('8 available', str(err))

@@ -77,6 +77,7 @@ class HostMachine(stateful.RuleBasedStateMachine):
         domain=st.integers(0, 1),
         is_misplaced=st.booleans(),
         has_class=st.booleans(),
+        is_running=st.booleans(),
     )
     def claim(
         self,
@@ -85,6 +86,7 @@ class HostMachine(stateful.RuleBasedStateMachine):
         domain: int,
         is_misplaced: bool,
         has_class: bool,
+        is_running: bool,
     ) -> None:
         other = domain ^ is_misplaced
         cpus = frozenset({SERVERS.index(uuid) + 1 + 12 * other})
@@ -98,9 +100,11 @@ class HostMachine(stateful.RuleBasedStateMachine):
         )
         can = self.can_take(uuid, other, ways)
         try:
-            entry = self.host.claim(request)
+            entry = self.host.claim(request, is_running=is_running)
         except exception.CapacityExceeded:
             assert not can
+            if not is_running:
+                self.told.pop(uuid, None)
         else:
             assert can
             held = {one.rp_uuid: one for one in entry.assignments}

@@ -2,11 +2,14 @@
 
 """When a host looks at itself and publishes anew."""
 
+from collections.abc import Mapping
+
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm as alarm_mod
+from nova_ext_resources.objects import guest
 from nova_ext_resources.placement import publisher
 from tests.unit.host import test_service
 from tests.unit.host import with_host
@@ -41,6 +44,37 @@ class RoundsTestCase(test_service.HostServiceTestCase):
         ledger._db.execute('PRAGMA query_only = 1')
         self.assertRaises(exception.LedgerError, self.made.release, SERVER)
         ledger._db.execute('PRAGMA query_only = 0')
+
+
+class AgainTest(RoundsTestCase):
+    """A server that has something claims more than there is."""
+
+    def refuse(self, running: Mapping[str, guest.Guest] | None) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.patch(self.made._guests, 'read', lambda: running)
+        self.assertRaises(
+            exception.ClaimError,
+            self.made.claim,
+            with_host.make_claim(SERVER, 99),
+        )
+
+    def test_a_guest_that_runs_keeps_what_it_has(self) -> None:
+        one = guest.Guest(name='instance-00000001', number=1)
+
+        self.refuse({SERVER: one})
+
+        self.assertEqual({SERVER}, {*self.made.host.entries})
+
+    def test_so_does_one_that_may_run(self) -> None:
+        self.refuse(None)
+
+        self.assertEqual({SERVER}, {*self.made.host.entries})
+
+    def test_of_one_that_is_off_nothing_stays(self) -> None:
+        """Nova may have given its CPUs to others."""
+        self.refuse({})
+
+        self.assertEqual({}, self.made.host.entries)
 
 
 class WakeTest(RoundsTestCase):
