@@ -58,9 +58,9 @@ class DestinationTest(breaking.BreakingTestCase):
         refused: list[str] = []
 
         def wrap(name: str, claim: Callable[..., Any]) -> Callable[..., Any]:
-            def refuse(request: Any, *, is_move: bool = False) -> Any:
+            def refuse(request: Any, *, is_move: bool, **options: Any) -> Any:
                 if not is_move or len(refused) >= times:
-                    return claim(request, is_move=is_move)
+                    return claim(request, is_move=is_move, **options)
                 refused.append(name)
                 raise error(name)
 
