@@ -122,15 +122,7 @@ class HostState:
         :raises ClaimError: with every shortfall
         """
         with self._lock:
-            decision = decide.decide(
-                self.view,
-                request,
-                trackers=self._trackers,
-                tests=tests,
-                published=published,
-            )
-            if not decision.fits:
-                raise decision.make_error(self._host)
+            decision = self._decide(self.view, request, tests, published)
             entry = request.make_entry(decision.taken, claimed_at, purpose)
             self.view = decision.view
             if decision.taken:
@@ -157,6 +149,16 @@ class HostState:
                 one for uuid, one in self.entries.items() if uuid in former
             ]
             view = self._book_again(left, entries)
+        self._decide(view, request, tests, published)
+
+    def _decide(
+        self,
+        view: view_obj.HostView,
+        request: assignment.ClaimRequest,
+        tests: Sequence[base.ClaimTest],
+        published: Collection[str],
+    ) -> decide.Decision:
+        """Return what a request gets; see :meth:`take`."""
         decision = decide.decide(
             view,
             request,
@@ -166,6 +168,7 @@ class HostState:
         )
         if not decision.fits:
             raise decision.make_error(self._host)
+        return decision
 
     def plan_relocation(
         self,
