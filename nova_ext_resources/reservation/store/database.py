@@ -14,6 +14,7 @@ from typing import Any
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
+import tenacity
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.store import files
@@ -121,6 +122,7 @@ class Database:
         # them.
         self.engine.hide_parameters = True
         self._settings = list_settings(self.engine.dialect.name, max_wait)
+        self._retrying = _make_retrying(max_wait)
         sa.event.listen(self.engine, 'connect', self._prepare)
 
     @contextlib.contextmanager
@@ -146,7 +148,7 @@ class Database:
     def _prepare(self, connection: Any, _record: object) -> None:
         cursor = connection.cursor()
         for one in self._settings:
-            cursor.execute(one)
+            self._retrying(cursor.execute, one)
         cursor.close()
         # psycopg2 has begun a transaction, which would undo the setting.
         connection.commit()
@@ -160,15 +162,31 @@ def list_settings(dialect: str, max_wait: int | None) -> list[str]:
 
     :param max_wait: as of :class:`Database`
     """
-    settings = _SETTINGS.get(dialect, ())
-    if max_wait is None:
-        return [one.format(BUSY_SECONDS) for one in settings]
-    busy = max(max_wait - 1, 1)
-    hurried = _HURRIED.get(dialect, ())
+    busy = _limit_busy(max_wait)
+    hurried = () if max_wait is None else _HURRIED.get(dialect, ())
     return [
-        *(one.format(busy) for one in settings),
+        *(one.format(busy) for one in _SETTINGS.get(dialect, ())),
         *(one.format(max_wait) for one in hurried),
     ]
+
+
+def _limit_busy(max_wait: int | None) -> int:
+    """Return for how many seconds to wait for another writer."""
+    return BUSY_SECONDS if max_wait is None else max(max_wait - 1, 1)
+
+
+def _make_retrying(max_wait: int | None) -> tenacity.Retrying:
+    """Return what tries a setting again while a file of SQLite is busy.
+
+    SQLite refuses at once, whatever ``busy_timeout`` says, to change a file to
+    WAL mode while another connection writes to it or changes it as well.
+    """
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_is_busy),
+        stop=tenacity.stop_after_delay(_limit_busy(max_wait)),
+        wait=tenacity.wait_random_exponential(multiplier=0.01, max=0.5),
+        reraise=True,
+    )
 
 
 def bound(url: sa.URL, seconds: int) -> sa.URL:
@@ -220,6 +238,11 @@ def _translating(file: str | None) -> Iterator[None]:
 def _is_conflict(err: Exception) -> bool:
     code = getattr(getattr(err, 'orig', None), 'pgcode', None)
     return isinstance(err, _CONFLICTS) or code == _NOT_SERIALIZABLE
+
+
+def _is_busy(err: BaseException) -> bool:
+    code = getattr(err, 'sqlite_errorcode', None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _is_file_error(err: Exception) -> bool:

@@ -3,6 +3,8 @@
 """Tests of transactions, and of what the tables refuse by themselves."""
 
 import pathlib
+import sqlite3
+import threading
 from typing import Any
 
 import sqlalchemy as sa
@@ -150,6 +152,38 @@ class TransactionTest(stores.StoreTestCase):
             err = self.assertRaises(exception.StoreUnavailable, write_too)
 
         self.assertIn('Check that it runs', str(err))
+
+    def make_busy_file(self) -> tuple[str, sqlite3.Connection]:
+        """Return a new file, and the connection that writes to it."""
+        file = f'{self.make_folder()}/new.db'
+        other = sqlite3.connect(
+            file, isolation_level=None, check_same_thread=False
+        )
+        self.addCleanup(other.close)
+        other.execute('CREATE TABLE theirs (number)')
+        other.execute('BEGIN IMMEDIATE')
+        return f'sqlite:///{file}', other
+
+    def test_a_new_file_that_another_program_writes_to(self) -> None:
+        """SQLite refuses at once to change it to WAL mode."""
+        url, other = self.make_busy_file()
+        ending = threading.Timer(0.3, other.execute, ['COMMIT'])
+        ending.start()
+        self.addCleanup(ending.join)
+
+        with database_mod.Database(url).transaction() as connection:
+            mode = connection.scalar(sa.text('PRAGMA journal_mode'))
+
+        self.assertEqual('wal', mode)
+
+    def test_a_new_file_to_which_another_program_writes_on(self) -> None:
+        self.patch(database_mod, 'BUSY_SECONDS', 0)
+        url, _other = self.make_busy_file()
+        database = database_mod.Database(url)
+
+        self.assertRaises(
+            exception.StoreUnavailable, database.transaction().__enter__
+        )
 
     def test_a_database_without_tables(self) -> None:
         admission = stores.make_admission('sqlite://')
