@@ -2,6 +2,7 @@
 
 """Pools of threads that end at once, although their threads sleep."""
 
+import gc
 import threading
 import time
 
@@ -48,3 +49,26 @@ class WorkersTest(base.TestCase):
 
         self.assertFalse(ending.is_alive())
         self.assertEqual([True, 2], [first.result(), second.result()])
+
+    def test_one_that_is_collected_waits_for_no_lock(self) -> None:
+        pool = futurist.ThreadPoolExecutor(max_workers=1)
+        pool.submit(lambda: 3).result()
+        (worker,) = pool._workers
+        work = worker.work_queue
+
+        def collect() -> None:
+            nonlocal pool
+            del pool
+            gc.collect()
+
+        collecting = threading.Thread(target=collect)
+        # The collector may come while this very thread uses the queue.
+        with work.mutex:
+            collecting.start()
+            collecting.join(LONG / 2)
+            stuck = collecting.is_alive()
+
+        self.assertFalse(stuck)
+        self.assertTrue(worker.should_stop)
+        work.put(workers._Nothing())
+        worker.join(LONG / 2)

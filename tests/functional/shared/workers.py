@@ -35,13 +35,17 @@ def _wake(stop: Any) -> Any:
     """Have a thread that is told to stop find out at once.
 
     Another thread of the pool may take the work, which is none. Then the one
-    that was meant finds out when its interval is over.
+    that was meant finds out when its interval is over. So does each thread of
+    a pool that nobody has ended: there the collector of garbage calls this, in
+    any thread, which may hold the lock of the very queue. It would wait for
+    itself, and nothing would be collected in this process any more.
     """
 
     @functools.wraps(stop)
     def stop_and_wake(self: Any) -> None:
         stop(self)
-        self.work_queue.put(_Nothing())
+        if self.executor_ref() is not None:
+            self.work_queue.put(_Nothing())
 
     return stop_and_wake
 
