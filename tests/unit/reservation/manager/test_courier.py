@@ -61,6 +61,19 @@ class CourierTestCase(notifiers.NotifyingTestCase):
         self.addCleanup(made.close, 5.0)
         return made
 
+    def take_for_quick(
+        self, sends: courier.Courier, quick: followers.Follower
+    ) -> None:
+        """Let its answers take no time, however busy the machine is."""
+        send = sends._send
+
+        def send_and_measure(request: Any) -> float:
+            seconds = send(request)
+            is_quick = request.attempt.follower.uuid == quick.uuid
+            return 0.0 if is_quick else seconds
+
+        self.patch(sends, '_send', send_and_measure)
+
     def subscribe_unknown(self, project: str) -> followers.Follower:
         """Subscribe a receiver whose name is never found."""
         return self.subscriptions.create(
@@ -120,8 +133,8 @@ class CourierTest(CourierTestCase):
             'PLACES',
             {'well': 2, 'doubtful': 2, 'project': 2, 'destination': 99},
         )
-        self.subscribe(project='blue')
         sends = self.start(timeout=3.0 * PATIENCE)
+        self.take_for_quick(sends, self.subscribe(project='blue'))
         self.tell('first', 'blue')
         sends.run()
         self.wait_for_requests(1)
