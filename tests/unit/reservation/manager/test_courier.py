@@ -112,7 +112,7 @@ class CourierTest(CourierTestCase):
         """Names take long, and their subscriptions are always new ones."""
         slow = [self.subscribe_unknown('red') for _number in range(20)]
         self.subscribe(project='blue')
-        sends = self.start(timeout=0.3)
+        sends = self.start()
         for number in range(6):
             self.tell(f'red {number}', 'red')
             self.tell(f'blue {number}', 'blue')
@@ -124,6 +124,7 @@ class CourierTest(CourierTestCase):
 
         # None of them was found meanwhile.
         self.assertEqual(lanes.PLACES['project'], self.searches)
+        self.found.set()
 
     def test_slow_receivers_delay_no_others(self) -> None:
         """They all answer well, and are more than there are places."""
