@@ -2,6 +2,7 @@
 
 """What pages say of tests, versions and modules is so."""
 
+import collections
 import pathlib
 import re
 
@@ -54,6 +55,17 @@ class DocumentsTest(base.TestCase):
         for path in notes.rglob('*.yaml'):
             if path.name != 'config.yaml':
                 self.assertEqual(notes / folder, path.parent)
+
+    def test_each_release_note_has_an_identifier_of_its_own(self) -> None:
+        names: dict[str, list[str]] = collections.defaultdict(list)
+        for path in (ROOT / 'releasenotes' / 'changes').iterdir():
+            # As reno reads it.
+            names[path.stem[-16:]].append(path.name)
+
+        for identifier, some in names.items():
+            self.assertRegex(identifier, r'^[0-9a-f]{16}$', some)
+            self.assertEqual(some[:1], some)
+        self.assertNotEqual({}, names)
 
     def test_the_rooms_that_pages_name_exist(self) -> None:
         for name in ('reference/requirements', 'contributor/goals'):
