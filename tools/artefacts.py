@@ -55,17 +55,24 @@ def main(arguments: list[str]) -> int:
         ]
         run(sys.executable, '-m', 'twine', 'check', '--strict', *made)
         for artefact in made:
-            check(artefact, version, pathlib.Path(temporary, artefact.name))
+            environment = pathlib.Path(temporary, artefact.name)
+            check(artefact, version, environment, list_etc(clone))
     return 0
 
 
-def run(*command: str | os.PathLike[str], status: int = 0) -> str:
-    """Run a command, show and return its output.
+def run(
+    *command: str | os.PathLike[str],
+    status: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+) -> str:
+    """Run a command, and return its output.
 
+    :param folder: where it runs
     :raises SystemExit: it ends with another status
     """
     done = subprocess.run(
         command,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -92,23 +99,45 @@ def find_version(clone: pathlib.Path) -> str:
     return run(sys.executable, '-c', _COUNTED, clone).splitlines()[-1]
 
 
+def list_etc(clone: pathlib.Path) -> set[str]:
+    """Return the names of the files that this commit has for ``etc``."""
+    found = run('git', '-C', clone, 'ls-files', '-z', f'etc/{NAME}')
+    return {pathlib.PurePath(one).name for one in found.split('\0') if one}
+
+
+def find_installed_version(environment: pathlib.Path) -> str:
+    """Return the version of the package that an environment has.
+
+    Python looks into the folder that it runs in first, and the repository may
+    have the ``egg-info`` of another version.
+    """
+    python = environment / 'bin' / 'python'
+    return run(python, '-c', _VERSION.format(NAME), folder=environment)
+
+
 def check(
-    artefact: pathlib.Path, version: str, environment: pathlib.Path
+    artefact: pathlib.Path,
+    version: str,
+    environment: pathlib.Path,
+    expected: set[str],
 ) -> None:
     """Install into an empty environment, and use what is there.
 
+    :param expected: names of the files for ``etc``
     :raises SystemExit: something is missing or does not run
     """
     venv.create(environment, with_pip=True)
     python = environment / 'bin' / 'python'
-    run(python, '-m', 'pip', 'install', '-c', CONSTRAINTS, artefact)
-    found = run(python, '-c', _VERSION.format(NAME))
+    run(
+        *(python, '-m', 'pip', 'install', '-c', CONSTRAINTS, artefact),
+        folder=environment,
+    )
+    found = find_installed_version(environment)
     if found != version:
         raise SystemExit(f'{artefact}: version {found} instead of {version}')
     for program in PROGRAMS:
         run(environment / 'bin' / program, '--help')
     run(environment / 'bin' / SERVICE, '--version', status=1)
-    expected = {one.name for one in (ROOT / 'etc' / NAME).iterdir()}
     installed = {one.name for one in (environment / 'etc' / NAME).iterdir()}
     if expected != installed:
         raise SystemExit(f'{artefact}: etc lacks {expected - installed}')
