@@ -6,6 +6,7 @@ import collections
 import pathlib
 import re
 
+from nova_ext_resources.cmd import status
 from tests import base
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -66,6 +67,17 @@ class DocumentsTest(base.TestCase):
             self.assertRegex(identifier, r'^[0-9a-f]{16}$', some)
             self.assertEqual(some[:1], some)
         self.assertNotEqual({}, names)
+
+    def test_the_status_commands_that_pages_name_exist(self) -> None:
+        pages = [*PAGES.rglob('*.rst'), ROOT / 'README.rst']
+        text = '\n'.join(one.read_text() for one in pages)
+        named = re.findall(r'nova-ext-resources-status (\w[^`\n\\]*)', text)
+
+        for line in named:
+            with self.subTest(line=line):
+                # Raises SystemExit on words that it does not know.
+                status.make_parser().parse_args(line.split())
+        self.assertLess(10, len(named))
 
     def test_the_rooms_that_pages_name_exist(self) -> None:
         for name in ('reference/requirements', 'contributor/goals'):
