@@ -63,6 +63,15 @@ _NOVA_POWER = (
 )
 
 
+class _LeftOut(exception.ExtResourcesError):
+    """A plugin has not reported all. What it has logged says why."""
+
+    message = (
+        '%(names)s cannot be reported. Nothing is deleted from placement '
+        'until this is corrected.'
+    )
+
+
 class Checks:
     """The checks of one host, for one run in their order.
 
@@ -199,15 +208,9 @@ class Checks:
         if failure:
             raise failure
         self._compared.add(name)
-        left_out = self._inventories[name].left_out
-        if left_out:
-            LOG.warning(
-                '%(names)s cannot be reported. Nothing is deleted from '
-                'placement until this is corrected.',
-                {'names': ', '.join(sorted(left_out))},
-            )
         for problem in self._inventories[name].problems:
             LOG.warning('%(problem)s.', {'problem': problem})
+        self._check_left_out(self._inventories[name])
         pools = self._inventories[name].pools
         self._classes |= {one.resource_class for one in pools}
         defined = [one.name for one in found] + [
@@ -215,6 +218,15 @@ class Checks:
         ]
         defined += sorted(self._inventories[name].node_traits)
         return f'It defines {", ".join(defined) or "none"}.'
+
+    def _check_left_out(self, plugin: drivers_base.InventoryProvider) -> None:
+        """Fail if an operator has to correct a file; else warn."""
+        if plugin.misconfigured:
+            raise _LeftOut(names=', '.join(sorted(plugin.left_out)))
+        if plugin.left_out:
+            LOG.warning(
+                '%s', _LeftOut(names=', '.join(sorted(plugin.left_out)))
+            )
 
     def _check_provider_config(self) -> str:
         try:

@@ -73,6 +73,14 @@ class InventoryProvider(abc.ABC):
         return frozenset()
 
     @property
+    def misconfigured(self) -> frozenset[str]:
+        """Those of :attr:`left_out` that are wrong in the plugin's own files.
+
+        The others may come back without an operator.
+        """
+        return frozenset()
+
+    @property
     def constraints(self) -> Mapping[str, constraints.ClassConstraints]:
         """Return what this host can never do, by resource class.
 

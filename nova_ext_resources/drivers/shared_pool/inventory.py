@@ -69,6 +69,10 @@ class SharedPoolInventory(base.InventoryProvider):
         return frozenset(f'pool {one.name}' for one in self._bad)
 
     @property
+    def misconfigured(self) -> frozenset[str]:
+        return self.left_out
+
+    @property
     def pools(self) -> tuple[pool_obj.SharedPool, ...]:
         return tuple(
             dataclasses.replace(

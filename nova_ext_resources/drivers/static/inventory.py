@@ -86,6 +86,10 @@ Possible values:
     def left_out(self) -> frozenset[str]:
         return frozenset(self._contents.left_out)
 
+    @property
+    def misconfigured(self) -> frozenset[str]:
+        return self.left_out
+
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         lost = [
             bad.make_closed(1)

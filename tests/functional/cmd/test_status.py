@@ -128,6 +128,22 @@ class RmdStatusTest(RmdStatusTestCase):
         self.assertIn('404', found['Placement'][1])
 
 
+class DefinitionsStatusTest(RmdStatusTestCase):
+    def test_a_definition_with_a_mistake_is_a_failure(self) -> None:
+        path = pathlib.Path(self.make_folder(), 'definitions.yaml')
+        path.write_text('resources: [{name: CUSTOM_SEAT}]')
+
+        code, found = self.check(
+            compute=f'[ext_resources_static]\ndefinitions_file = {path}',
+            name='static',
+        )
+
+        self.assertEqual(2, code)
+        result, details = found['Inventory provider static']
+        self.assertEqual(2, result)
+        self.assertIn('CUSTOM_SEAT cannot be reported', details)
+
+
 class ProviderConfigStatusTest(RmdStatusTestCase):
     """Nova's own files of inventory."""
 

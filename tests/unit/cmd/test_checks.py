@@ -22,6 +22,7 @@ import requests_mock
 
 from nova_ext_resources.cmd import checks
 from nova_ext_resources.conf import reader
+from nova_ext_resources.drivers.fpga import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import ledger as ledger_mod
@@ -343,33 +344,54 @@ class DefinitionsTest(ChecksTestCase):
     def test_a_file_that_is_no_yaml(self) -> None:
         self.write('definitions.yaml', 'resources: [')
 
-        self.assert_result(WARNING, 'line 1', self.NAME)
+        self.assert_result(FAILURE, 'line 1', self.NAME)
         self.assert_result(
-            WARNING, f'{self.definitions} cannot be reported', self.NAME
+            FAILURE, f'{self.definitions} cannot be reported', self.NAME
         )
+
+    def test_an_empty_file(self) -> None:
+        self.write('definitions.yaml', '')
+
+        self.assert_result(FAILURE, 'must have one key', self.NAME)
+
+    def test_a_file_that_the_system_does_not_let_be_read(self) -> None:
+        os.remove(self.definitions)
+        self.definitions = self.make_folder()
+        os.mkdir(os.path.join(self.definitions, 'seats.yaml'))
+
+        self.assert_result(FAILURE, 'Is a directory', self.NAME)
 
     def test_an_entry_with_a_mistake(self) -> None:
         self.write('definitions.yaml', BAD_SEATS)
 
-        self.assert_result(WARNING, "'none' is not of type", self.NAME)
+        self.assert_result(FAILURE, "'none' is not of type", self.NAME)
         self.assert_result(
-            WARNING, 'CUSTOM_DESK cannot be reported', self.NAME
+            FAILURE, 'CUSTOM_DESK cannot be reported', self.NAME
         )
 
     def test_a_pool_that_cannot_be_read(self) -> None:
-        self.write(
-            'pools.yaml',
+        self.assert_pools(
+            WARNING,
+            'No such file',
             'pools: [{name: rack1, resource_class: CUSTOM_RACK1_GB, '
             'source: file, location: /no/such/file}]',
         )
 
+    def test_a_pool_with_a_mistake(self) -> None:
+        self.assert_pools(
+            FAILURE, 'pool rack1 cannot be reported', 'pools: [{name: rack1}]'
+        )
+
+    def assert_pools(
+        self, code: upgradecheck.Code, words: str, text: str
+    ) -> None:
         self.assert_result(
-            WARNING,
-            'No such file',
+            code,
+            words,
             'Inventory provider shared_pool',
             ext_resources={'inventory_providers': 'shared_pool'},
             ext_resources_shared_pool={
-                'pools_file': os.path.join(self.folder, 'pools.yaml')
+                'pools_file': self.write('pools.yaml', text)
             },
         )
 
@@ -403,6 +425,21 @@ class DefinitionsTest(ChecksTestCase):
             '0000:3b:00.0 does not answer',
             'Inventory provider fpga',
             **options,
+        )
+
+    def test_what_may_come_back_by_itself(self) -> None:
+        tree = fpga.Sysfs(os.path.join(self.folder, 'sys'))
+        tree.add_card('0000:3b:00.0')
+        self.patch(
+            inventory.FpgaInventory, 'left_out', frozenset({'FPGA_CARD'})
+        )
+
+        self.assert_result(
+            WARNING,
+            'FPGA_CARD cannot be reported',
+            'Inventory provider fpga',
+            ext_resources={'inventory_providers': 'fpga'},
+            ext_resources_fpga={'path': tree.path},
         )
 
     def test_a_resource_that_nothing_applies(self) -> None:
