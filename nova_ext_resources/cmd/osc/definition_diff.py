@@ -3,6 +3,7 @@
 """``openstack extended resource definition diff``."""
 
 import argparse
+import dataclasses
 from typing import Any
 
 from osc_lib.command import command
@@ -10,6 +11,7 @@ from osc_lib import exceptions
 from oslo_config import cfg
 
 from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.drivers.static import definitions
 from nova_ext_resources.drivers.static import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
@@ -24,9 +26,9 @@ _SAME, _DIFFERENT, _TROUBLE = range(3)
 class DiffDefinitions(cloud.CloudCommand, command.Command):
     """Show what definitions would change in placement, for one host.
 
-    Of the providers that they name; nothing is changed. Exit status: 0,
-    nothing would change; 1, something would; 2, that is not known, or not all
-    of it.
+    Of the providers that they name, and of the one that entries without a
+    provider have; nothing is changed. Exit status: 0, nothing would change;
+    1, something would; 2, that is not known, or not all of it.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -60,14 +62,26 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
         found = static.discover()
         with cloud.asking():
             node = self._find_node(host)
+            # What other plugins of the host publish stays.
+            owned = {
+                provider_obj.make_rp_uuid(node.uuid, key)
+                for key in (definitions.DEFAULT_KEY, *(p.key for p in found))
+            }
             plan = tree.TreeWriter(self.placement).plan(
                 node,
                 [one.make_wanted(node, one.inventories) for one in found],
-                # What other plugins of the host publish stays.
-                owned=(),
+                owned=owned,
             )
-        for line in wording.describe(plan):
+        held = tuple(one for one in plan.held if one.rp_uuid in owned)
+        for line in wording.describe(dataclasses.replace(plan, held=held)):
             self.app.stdout.write(f'{line}\n')
+        if others := {one.name for one in plan.held} - {p.name for p in held}:
+            self.log.warning(
+                'Not compared: %s. Servers hold them, and these definitions '
+                'do not name them. If former ones did, the host closes what '
+                'is held there to other servers.',
+                ', '.join(sorted(others)),
+            )
         if static.left_out:
             # Each has a line in the log, with its reason.
             return _TROUBLE

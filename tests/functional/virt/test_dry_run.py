@@ -303,6 +303,29 @@ class CommandTest(commands.Commands, backends.Static):
         self.assertEqual(1, status)
         self.assertIn(f'is held by {server["id"]}: it is kept', output)
 
+    def test_a_provider_that_is_no_longer_named(self) -> None:
+        server = self.boot(self.make_own_flavor(2), host='host1')
+
+        status, output, errors = self.diff(_NO_SEATS)
+
+        self.assertEqual((1, ''), (status, errors))
+        self.assertIn('change provider host1_STATIC', output)
+        self.assertIn('  CUSTOM_SEAT: reserved 0 -> 6', output)
+        self.assertIn(f'is held by {server["id"]}: it is kept', output)
+        self.assertEqual(1, self.diff('resources: []')[0])
+
+    def test_one_of_former_definitions_or_of_another_plugin(self) -> None:
+        self.definitions.write_text(_TWO)
+        self.publish(self.services['host1'])
+        self.boot(self.make_flavor(resources__CUSTOM_TOKEN=1), host='host1')
+
+        status, output, _errors = self.diff(
+            _TWO.partition('  - name: CUSTOM_TOKEN')[0]
+        )
+
+        self.assertEqual((0, ''), (status, output))
+        self.assertIn('Not compared: host1_TOKENS.', self.stdlog.logger.output)
+
     def test_what_is_not_known(self) -> None:
         for text, host, words in (
             (_TWO, 'nowhere', 'Placement has no host nowhere'),
