@@ -172,8 +172,9 @@ def _explain_unknown(name: str, uuid: str, host: str) -> str:
     return (
         f'Enforcer {name} has settings for server {uuid}, but the ledger has '
         'no entry for it. They are counted as used by other software. If the '
-        'server is on this host, shelve and unshelve it; otherwise restart '
-        'nova-compute, which removes them.'
+        'server is on this host, reboot it hard, which claims its resources '
+        'anew; if that is refused, shelve and unshelve it. If the server is '
+        'not on this host, restart nova-compute, which removes them.'
     )
 
 

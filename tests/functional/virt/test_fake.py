@@ -3,8 +3,13 @@
 """Nova's fake driver, with resources, starts guests as libvirt's does."""
 
 from collections.abc import Callable
+import pathlib
 from typing import Any
 
+from nova.compute import power_state
+from nova import context
+
+from nova_ext_resources.objects import alarm
 from tests.functional.virt import base
 
 _IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
@@ -93,6 +98,40 @@ class FakeDriverTest(base.NovaTestCase):
         self.reboot_hard()
 
         self.assert_in_force(self.server, 4)
+
+    def list_alarms(self) -> list[tuple[str, str]]:
+        ext = self.service.driver._ext
+        return [
+            (one.name, one.subject) for one in ext.metrics.read_health().alarms
+        ]
+
+    def test_a_lost_ledger_comes_back_with_hard_reboots(self) -> None:
+        path = self.host._ledger.path
+        self.service.driver._ext.stop()
+        for suffix in ('', '-wal', '-shm'):
+            pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
+        self.restart_process()
+        unknown = (alarm.STRANGER_IN_FORCE, self.server['id'])
+        self.wait_until(lambda: unknown in self.list_alarms())
+        self.publish(self.service)
+        self.assertEqual({}, self.host.entries)
+        self.service.manager._sync_power_states(context.get_admin_context())
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+        self.wait_until(
+            lambda: (
+                self.api.get_server(self.server['id'])[
+                    'OS-EXT-STS:power_state'
+                ]
+                == power_state.NOSTATE
+            )
+        )
+
+        self.reboot_hard()
+
+        self.assert_in_force(self.server, 4)
+        self.publish(self.service)
+        self.assertNotIn(unknown, self.list_alarms())
 
     def test_what_cannot_be_applied_does_not_start(self) -> None:
         self._stop_server(self.server)

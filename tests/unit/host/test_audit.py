@@ -124,6 +124,11 @@ class AppliedTest(base.TestCase):
     def test_nothing_else_is_known_of_it(self) -> None:
         self.assertEqual([(Kind.UNKNOWN, 'x')], self.compare('x', 'known'))
 
+    def test_a_hard_reboot_is_the_first_advice(self) -> None:
+        text = audit._explain_unknown('ways', 'x', '')
+
+        self.assertIn('If the server is on this host, reboot it hard', text)
+
     def test_one_that_was_released_here_is_left_over(self) -> None:
         self.assertEqual(
             [(Kind.ORPHAN, 'a'), (Kind.UNKNOWN, 'x')],
