@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 import uuid
 
 import jsonschema
+import os_resource_classes
 import os_traits
 import yaml
 
@@ -324,10 +325,11 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
         return
     name, kind = data['name'], data.get('type', 'count')
     if not _may_define(name):
-        yield (
-            f'{name} is reported by other services; use a name that begins '
-            'with CUSTOM_'
+        is_standard = name in os_resource_classes.STANDARDS
+        reason = (
+            'reported by other services' if is_standard else 'not standard'
         )
+        yield f'{name} is {reason}; use a name that begins with CUSTOM_'
     if kind not in types:
         yield (
             f'type {kind} is not installed, or needs facts about the host; '

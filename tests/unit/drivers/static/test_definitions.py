@@ -189,6 +189,12 @@ class TestProblems(base.TestCase):
                 'is reported by other services', make_entry(name=name)
             )
 
+    def test_a_name_without_custom_is_not_taken_for_one_of_nova(self) -> None:
+        self.assert_bad(
+            'LICENCE_SEAT is not standard; use a name that begins with ',
+            make_entry(name='LICENCE_SEAT'),
+        )
+
     def test_a_name_that_is_no_class_is_refused(self) -> None:
         for name in ('CUSTOM_', 'CUSTOM_a', 'CUSTOM_A-B'):
             with self.subTest(name=name):
