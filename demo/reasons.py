@@ -55,7 +55,9 @@ def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
 
 
 def _clean(message: str) -> str:
-    return _CLASS.split(_REQUEST.sub('', message))[0]
+    # Nova repeats what another host raised, as a list of lines.
+    said = message.partition("['Traceback")[0].rstrip()
+    return _CLASS.split(_REQUEST.sub('', said))[0]
 
 
 def replace_uuids(scene: scenes.Scene, lines: Iterable[str]) -> Iterator[str]:
