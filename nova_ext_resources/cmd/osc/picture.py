@@ -137,11 +137,26 @@ def _draw_row(
             yield f'{indent}({_UNEXPLAINED})'
         return
     amounts = [*zip(marks, (one.amount for one in row.parts), strict=True)]
-    line, each = _draw_amounts(sorted(amounts, key=_order))
+    line, each = _draw_amounts(_limit(sorted(amounts, key=_order), row))
     if line:
         yield f'{indent}{line}{each}'
     if row.resource_class in (classes.WAYS, classes.L2_WAYS):
         yield f'{indent}({_NOTES[row.source]})'
+
+
+def _limit(
+    parts: Sequence[tuple[str, int]], row: rows_mod.Row
+) -> list[tuple[str, int]]:
+    """Leave out what is reserved of what servers hold, as where all is."""
+    most = max(row.total, row.reserved + row.amount.capacity)
+    excess = sum(amount for _mark, amount in parts) - most
+    limited: list[tuple[str, int]] = []
+    for mark, amount in reversed(parts):
+        less = min(max(excess, 0), amount) if mark in _LEGENDS else 0
+        less = 0 if mark == _REST else less
+        excess -= less
+        limited.append((mark, amount - less))
+    return limited[::-1]
 
 
 def _order(one: tuple[str, int]) -> int:

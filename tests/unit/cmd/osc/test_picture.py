@@ -88,6 +88,22 @@ class PictureTest(base.TestCase):
         )
         self.assertTrue(any('older or newer' in one for one in outdated))
 
+    def test_what_is_held_of_a_closed_provider_is_drawn_once(self) -> None:
+        seats = trees.make_provider(
+            '_RDT',
+            trees.ROOT,
+            'CUSTOM_SEAT',
+            builders.make_inventory(20, reserved=20),
+            {trees.ONE: 2, trees.TWO: 2},
+        )
+        tree = trees.make_tree()
+
+        lines = self.draw(
+            host_tree.HostTree(providers=(tree.providers[0], seats))
+        )
+
+        self.assertIn(f'AABB{"#" * 16}', [one.strip() for one in lines])
+
     def test_uuids_where_nova_does_not_tell_names(self) -> None:
         self.assertIn(trees.ONE, '\n'.join(self.draw(names=names.Names())))
 
