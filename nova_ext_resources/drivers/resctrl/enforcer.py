@@ -163,6 +163,8 @@ class ResctrlEnforcer(base.Enforcer):
                             name=one.name, server=entry.consumer_uuid
                         )
                         for one in tree.foreign
+                        # The others have no threads, and may not be read.
+                        if not one.is_locking
                     ],
                     find_server=lambda *_servers: server,
                 )

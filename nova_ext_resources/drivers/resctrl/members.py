@@ -47,7 +47,7 @@ class Members:
         in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
         floating = self._list_floating(tree, entries)
         elsewhere = self._writer.read_tasks_of(
-            one.name for one in tree.foreign if one.has_class
+            one.name for one in tree.foreign if not one.is_locking
         )
         pinned = [uuid for uuid, one in entries.items() if one.cpus]
         strays = frozenset[int]().union(*elsewhere.values())

@@ -83,26 +83,38 @@ def _base(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
             mount.status = ''
         mount.write_tasks(group, _decode(data), caller)
 
-    # What is pseudo-locked has no tasks, and no CPUs but those of its cache.
-    mode = 0 if group.is_locking else READ_WRITE
+    def show_mask() -> str:
+        cpus = mount.list_cpus(group)
+        return f'{numbers.format_cpu_mask(cpus, count)}\n'
+
+    def show_list() -> str:
+        return f'{numbers.format_cpu_list(mount.list_cpus(group))}\n'
+
+    mode = _find_mode(group)
     folder: Folder = {
-        'cpus': File(
-            lambda: f'{numbers.format_cpu_mask(group.cpus, count)}\n',
-            store_mask,
-            mode,
+        'cpus': File(show_mask, store_mask, mode),
+        'cpus_list': File(show_list, store_list, mode),
+        'tasks': File(
+            show_tasks, store_tasks, 0 if group.is_locking else READ_WRITE
         ),
-        'cpus_list': File(
-            lambda: f'{numbers.format_cpu_list(group.cpus)}\n',
-            store_list,
-            mode,
-        ),
-        'tasks': File(show_tasks, store_tasks, mode),
     }
     if mount.monitor and group.rmid is not None:
         folder['mon_data'] = lambda: _mon_data(mount, group)
         if 'debug' in mount.shape.options:
             folder['mon_hw_id'] = File(lambda: f'{group.rmid}\n')
     return folder
+
+
+def _find_mode(group: groups_mod.Group) -> int:
+    """Return the mode of the files with CPUs.
+
+    All of what runs in a group is taken away before a region is locked, and
+    its CPUs may be read again after (fs/resctrl/pseudo_lock.c,
+    rdtgroup_locksetup_user_restrict, rdtgroup_pseudo_lock_create).
+    """
+    if group.is_locking:
+        return READ_ONLY if group.locked else 0
+    return READ_WRITE
 
 
 def _store_cpus(
@@ -142,13 +154,14 @@ def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
     folder['size'] = File(lambda: mount.schemata.show_size(group))
     if 'debug' in mount.shape.options:
         folder['ctrl_hw_id'] = File(lambda: f'{group.closid}\n')
-    if mount.monitor and group.rmid is not None:
-        if mount.shape.kernel >= shape_mod.ASSIGNED_COUNTERS:
-            folder['mbm_L3_assignments'] = File(lambda: '')
+    if mount.monitor:
         folder['mon_groups'] = lambda: {
             name: functools.partial(_base, mount, child)
             for name, child in group.children.items()
         }
+    if mount.monitor and group.rmid is not None:
+        if mount.shape.kernel >= shape_mod.ASSIGNED_COUNTERS:
+            folder['mbm_L3_assignments'] = File(lambda: '')
         if (
             mount.schemata.is_mbps
             and mount.shape.kernel >= shape_mod.MBPS_EVENT_FILE

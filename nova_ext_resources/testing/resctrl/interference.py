@@ -7,7 +7,7 @@ a model in another process too. A group is named by its folder: '' is the
 default one, ``web/mon_groups/cache`` a monitoring group.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import dataclasses
 import errno
 from typing import Any
@@ -83,7 +83,7 @@ class Interference:
             'tasks': [] if is_default else self._mount.list_tasks(group),
             'values': {
                 name: {
-                    str(domain): values[group.closid]
+                    str(domain): _find_value(group, name, domain, values)
                     for domain, values in control.values.items()
                 }
                 for name, control in self._mount.schemata.controls.items()
@@ -254,3 +254,13 @@ class Interference:
 
     def forget_operations(self) -> None:
         self._kernel.operations.clear()
+
+
+def _find_value(
+    group: groups_mod.Group, name: str, domain: int, values: Sequence[int]
+) -> int:
+    """Return a value of a group; another one may have had its class since."""
+    if group.locked is None:
+        return values[group.closid]
+    *place, mask = group.locked
+    return mask if place == [name, domain] else 0

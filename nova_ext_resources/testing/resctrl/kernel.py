@@ -171,8 +171,9 @@ class Kernel:
         """Return type and permissions, as ``st_mode`` has them.
 
         A folder has those of the group that it is in, which is the default
-        one for ``info`` (fs/resctrl/rdtgroup.c: ``parent_kn->mode``). Not
-        counted as an operation, and no fault hits it.
+        one for ``info`` (fs/resctrl/rdtgroup.c: ``parent_kn->mode``);
+        ``mon_groups`` has none where a region is locked, or is about to be.
+        Not counted as an operation, and no fault hits it.
         """
         with self.mutex:
             if self.mount is None and not path:
@@ -180,8 +181,11 @@ class Kernel:
             node = files.find(self.mounted, path)
             if isinstance(node, files.File):
                 return stat.S_IFREG | node.mode
+            last = path.rpartition('/')[2]
             while (group := self.find_group(path)) is None:
                 path = path.rpartition('/')[0]
+            if group.is_locking and last == 'mon_groups':
+                return stat.S_IFDIR
             return stat.S_IFDIR | group.permissions
 
     def get_inode(self, path: str) -> int:

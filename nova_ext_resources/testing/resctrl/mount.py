@@ -232,6 +232,20 @@ class Mount:
 
     # CPUs
 
+    def list_cpus(self, group: Group) -> set[int]:
+        """Return the CPUs that a group shows.
+
+        :raises Refused: those of the cache that it has locked are offline
+        """
+        if group.locked is None:
+            return group.cpus
+        name, number, _mask = group.locked
+        domain = self.schemata.controls[name].domains[number]
+        cpus = self.online & domain.cpus
+        if not cpus:
+            raise Refused('Cache domain offline', errno.ENODEV)
+        return cpus
+
     def write_cpus(self, group: Group, cpus: set[int]) -> None:
         if not cpus <= self.online:
             raise Refused('Can only assign online CPUs')

@@ -6,6 +6,7 @@ import dataclasses
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
+from oslo_utils import uuidutils
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import processes
@@ -30,14 +31,18 @@ class AstrayTest(with_resctrl.ResctrlHostTestCase):
     """
 
     TASKS = 'proc'
+    LOW_WAYS = 'L3:0=400;1=400\nMB:0=10;1=10\n'
 
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
+        self.add_others()
         self.host = self.make_resctrl_host(shared_ways=2)
         self.guest = self.useFixture(guests.Guest(SERVER, 4))
-        self.kernel.add_group(LOW, 'L3:0=400;1=400\nMB:0=10;1=10\n')
         self.start(self.host, SERVER, 4, cpus=frozenset({1}))
+
+    def add_others(self) -> None:
+        self.kernel.add_group(LOW, self.LOW_WAYS)
 
     def heal(self) -> tuple[alarm.Problem, ...]:
         self.host.refresh()
@@ -95,6 +100,51 @@ class AstrayTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.heal())
 
         self.assertEqual([], scans)
+
+
+class LockingTest(AstrayTest):
+    """Other software sets up a region of a cache, to be locked into it.
+
+    All is as without it.
+    """
+
+    SHAPE = 'no_mba'
+    LOW_WAYS = 'L3:0=40000;1=40000\n'
+    #: What it writes once it has set its group up.
+    REGION = ''
+
+    def add_others(self) -> None:
+        super().add_others()
+        self.kernel.write('schemata', 'L3:0=ffffc;1=ffffc\n')
+        self.kernel.add_group('region', 'L3:0=3;1=3\n')
+        self.kernel.write('region/mode', 'pseudo-locksetup\n')
+        if self.REGION:
+            self.kernel.write('region/schemata', self.REGION)
+
+    def test_servers_start_on_all_cpus_of_that_cache(self) -> None:
+        for number, cpu in enumerate((0, 9, 20, 29)):
+            uuid = uuidutils.generate_uuid()
+            self.start(self.host, uuid, 2, cpus=frozenset({cpu}))
+            self.assertEqual(number + 2, len(self.host.entries))
+
+        self.assertEqual((), self.heal())
+        self.assert_agreement(self.host)
+
+
+class LockedTest(LockingTest):
+    """The region is locked."""
+
+    REGION = 'L3:0=3\n'
+
+    def test_no_server_has_its_ways(self) -> None:
+        self.start(self.host, OTHER, 10, cpus=frozenset({2}))
+
+        self.assertEqual((), self.heal())
+
+        masks = [self.get_masks(f'nova-{uuid}')[0] for uuid in (SERVER, OTHER)]
+        self.assertEqual([4, 10], [one.bit_count() for one in masks])
+        self.assertEqual([0, 0], [one & 0x3 for one in masks])
+        self.assert_agreement(self.host)
 
 
 class LimitTest(with_resctrl.ResctrlHostTestCase):

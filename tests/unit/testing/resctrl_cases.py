@@ -464,14 +464,57 @@ class ModeCases(WithTree):
         with self.refused(words='Cannot pseudo-lock default group\n'):
             self.fs.write('mode', 'pseudo-locksetup\n')
 
-    def test_a_group_that_is_to_be_locked_has_no_tasks_file(self) -> None:
+    def test_a_group_that_is_to_be_locked_shows_not_what_runs_in_it(
+        self,
+    ) -> None:
         self.use_broadwell()
         self.fs.write('web/mode', 'pseudo-locksetup\n')
 
         with self.refused(errno.EACCES):
             self.fs.write('web/tasks', '1\n')
+        for name in ('cpus', 'cpus_list', 'tasks'):
+            with self.subTest(name), self.refused(errno.EACCES):
+                self.fs.read(f'web/{name}')
+
+    def test_a_locked_region_shows_the_cpus_of_its_cache(self) -> None:
+        self.use_broadwell()
+        self.fs.write('web/mode', 'pseudo-locksetup\n')
+
+        self.fs.write('web/schemata', 'L3:1=3\n')
+
+        self.assertEqual('10-19,30-39\n', self.fs.read('web/cpus_list'))
+        self.assertEqual('ff,c00ffc00\n', self.fs.read('web/cpus'))
+        for name in ('cpus', 'cpus_list', 'tasks'):
+            with self.subTest(name), self.refused(errno.EACCES):
+                self.fs.write(f'web/{name}', '1\n')
         with self.refused(errno.EACCES):
+            self.fs.read('web/tasks')
+        self.kernel.set_offline('10')
+        self.assertEqual('11-19,30-39\n', self.fs.read('web/cpus_list'))
+        self.kernel.set_offline('11-19,30-39')
+        with self.refused(errno.ENODEV, words='Cache domain offline\n'):
             self.fs.read('web/cpus_list')
+
+    def test_nothing_is_monitored_in_a_locked_region(self) -> None:
+        self.use_broadwell()
+        self.fs.write('web/mode', 'pseudo-locksetup\n')
+
+        with self.refused(words='Pseudo-locking in progress\n'):
+            self.fs.mkdir('web/mon_groups/m')
+
+    def test_the_class_of_a_locked_region_is_that_of_another_group(
+        self,
+    ) -> None:
+        self.use_broadwell()
+        self.fs.write('web/mode', 'pseudo-locksetup\n')
+        self.fs.write('web/schemata', 'L3:0=3\n')
+        self.kernel.add_group('new', 'L3:0=c;1=c\n')
+
+        groups = self.kernel.list_groups()
+
+        self.assertEqual(groups['new']['closid'], groups['web']['closid'])
+        self.assertEqual({'L3': {'0': 3, '1': 0}}, groups['web']['values'])
+        self.assertEqual({'L3': {'0': 12, '1': 12}}, groups['new']['values'])
 
 
 class CpuCases(WithTree):

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import stat
 import threading
 
 from nova_ext_resources.testing import resctrl
@@ -20,6 +21,20 @@ from nova_ext_resources.testing.resctrl import remote
 from nova_ext_resources.testing.resctrl import tasks
 from nova_ext_resources.testing.resctrl import tree
 from tests import base
+
+
+class ModeTest(base.TestCase):
+    def test_what_is_locked_can_have_no_monitoring_groups(self) -> None:
+        kernel = resctrl.Kernel(resctrl.SHAPES['no_mba'])
+        kernel.mkdir('web')
+        self.assertEqual(
+            stat.S_IFDIR | 0o755, kernel.get_mode('web/mon_groups')
+        )
+
+        kernel.write('web/mode', b'pseudo-locksetup\n')
+
+        self.assertEqual(stat.S_IFDIR, kernel.get_mode('web/mon_groups'))
+        self.assertEqual(stat.S_IFDIR | 0o755, kernel.get_mode('web'))
 
 
 class NumbersTest(base.TestCase):

@@ -159,13 +159,18 @@ class GroupFiles:
         return self._kinds[name]
 
     def _read_group(self, name: str) -> groups.Group:
-        return groups.Group(
+        group = groups.Group(
             name=name,
             schemata=self._read_schemata(name),
-            cpus=self._read_cpus(name),
             mode=self._read(f'{name}/mode').strip(),
             consumer_uuid=groups.parse_name(name),
         )
+        # Until the region is locked, not even root may read the CPUs; then
+        # the kernel shows those of the whole cache, which this group does
+        # not have (fs/resctrl/rdtgroup.c, rdtgroup_cpus_show).
+        if group.is_locking:
+            return group
+        return dataclasses.replace(group, cpus=self._read_cpus(name))
 
     def _read_schemata(self, name: str) -> dict[tuple[str, int], int]:
         path = join(name, _SCHEMATA)

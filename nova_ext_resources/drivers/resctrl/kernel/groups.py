@@ -28,6 +28,9 @@ TRIAL = 'nova-trial'
 
 EXCLUSIVE = 'exclusive'
 
+#: A region of a cache is about to be locked.
+PSEUDO_LOCKSETUP = 'pseudo-locksetup'
+
 #: A region that is locked no longer needs a class of service.
 PSEUDO_LOCKED = 'pseudo-locked'
 
@@ -50,6 +53,11 @@ class Group:
     def has_class(self) -> bool:
         """Whether it uses a class of service."""
         return self.mode != PSEUDO_LOCKED
+
+    @property
+    def is_locking(self) -> bool:
+        """Whether it is for a region of a cache: nothing runs in it."""
+        return self.mode in (PSEUDO_LOCKSETUP, PSEUDO_LOCKED)
 
     def get_ways(self, cache: schemata_mod.Cache) -> int:
         return schemata_mod.get_masks(self.schemata).get(cache, 0)

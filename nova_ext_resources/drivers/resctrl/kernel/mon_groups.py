@@ -27,6 +27,9 @@ _INFO = 'info'
 
 _NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
+#: Control groups that have monitoring groups of ours.
+_PARENTS = (groups_mod.DEFAULT, SHARED)
+
 _USED_UP = {
     errno.ENOSPC: 'all monitoring ids are in use; every group of '
     'this host takes one, also those of other software',
@@ -110,10 +113,13 @@ class MonGroups:
             try:
                 return self._files.listdir(path)
             except OSError as err:
-                if err.errno not in _NONE:
+                # The kernel closes the folder where a group is for a region
+                # that is locked into the cache: nothing is monitored there.
+                is_closed = err.errno == errno.EACCES and name not in _PARENTS
+                if err.errno not in _NONE and not is_closed:
                     raise
-                # Removed since, locked into the cache, or no group at
-                # all but a file of a later kernel.
+                # Or removed since, or no group at all but a file of a later
+                # kernel.
                 return []
 
     def _count_closids(self) -> int:
@@ -173,10 +179,7 @@ class MonGroups:
 
         Where there is no resctrl, there are none.
         """
-        below = {
-            parent: self._list_below(parent)
-            for parent in (groups_mod.DEFAULT, SHARED)
-        }
+        below = {parent: self._list_below(parent) for parent in _PARENTS}
         for group in sorted(_find_ours(below)):
             self.remove(group)
 
@@ -185,7 +188,7 @@ def _find_ours(below: Mapping[str, Iterable[str]]) -> frozenset[MonGroup]:
     """Find our groups among the names below each control group."""
     return frozenset(
         MonGroup(parent=parent, consumer_uuid=uuid)
-        for parent in (groups_mod.DEFAULT, SHARED)
+        for parent in _PARENTS
         for uuid in map(groups_mod.parse_name, below.get(parent, ()))
         if uuid
     )

@@ -377,6 +377,34 @@ class TwoEndsTest(ResctrlTestCase):
         )
 
 
+class LockedTest(ResctrlTestCase):
+    """Other software locks a region into a cache."""
+
+    SHAPE = 'no_mba'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.kernel.write('schemata', 'L3:0=ffffc;1=ffffc\n')
+        self.kernel.add_group('web', 'L3:0=3;1=3\n')
+        self.kernel.write('web/mode', 'pseudo-locksetup\n')
+
+    def test_while_it_is_set_up_no_way_is_taken(self) -> None:
+        found = self.find()
+
+        self.assertEqual({'free': '3ffff'}, found['L3_0'].units[WAYS])
+        self.assertEqual(1, found['RDT'].reserved[CLOS].other)
+
+    def test_its_ways_are_not_free(self) -> None:
+        self.kernel.write('web/schemata', 'L3:0=3\n')
+
+        found = self.find()
+
+        self.assertEqual({'free': '3fffc'}, found['L3_0'].units[WAYS])
+        self.assertEqual(0x3, found['L3_0'].reserved[WAYS].other)
+        self.assertEqual({'free': '3ffff'}, found['L3_1'].units[WAYS])
+        self.assertEqual(0, found['RDT'].reserved[CLOS].other)
+
+
 class IoClassTest(ResctrlTestCase):
     """Newer kernels give I/O devices a class of service on AMD."""
 

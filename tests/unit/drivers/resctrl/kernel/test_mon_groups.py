@@ -93,6 +93,27 @@ class MonGroupsTest(base.TestCase):
 
             self.assertEqual({self.group}, self.changer.list_all().mon_groups)
 
+    def test_a_group_that_the_kernel_has_closed_hides_no_other(self) -> None:
+        """It is for a region that is locked into the cache."""
+        self.machine.file_system.mkdir('web')
+        self.machine.file_system.mkdir(PATH)
+        self.kernel.fail(
+            operation='listdir', path='web/mon_groups', error='EACCES'
+        )
+
+        found = self.changer.list_all()
+
+        self.assertEqual({self.group}, found.mon_groups)
+
+    def test_groups_of_ours_are_never_closed(self) -> None:
+        self.machine.file_system.mkdir('nova-shared')
+        path = 'nova-shared/mon_groups'
+        self.kernel.fail(operation='listdir', path=path, error='EACCES')
+
+        error = self.assertRaises(errors.ResctrlFailed, self.changer.list_all)
+
+        self.assertIn(f'could not list {path}', str(error))
+
     def test_ids_that_cannot_be_counted_are_not_guessed(self) -> None:
         self.machine.file_system.mkdir('web')
         self.kernel.fail(
