@@ -124,8 +124,7 @@ class ResctrlEnforcer(base.Enforcer):
             return self._writer.find_obstacle()
 
     def apply(self, entry: assignment.Entry) -> Held:
-        if self._members.is_astray(entry.consumer_uuid):
-            self._take_back(entry)
+        self._members.take_back(entry.consumer_uuid)
         is_shared = choice.is_shared(entry)
         name = groups.SHARED
         if not is_shared:
@@ -151,23 +150,6 @@ class ResctrlEnforcer(base.Enforcer):
         if not entry.cpus:
             self._check_found(entry, search.scan)
         return held
-
-    def _take_back(self, entry: assignment.Entry) -> None:
-        """Take a server's threads out of the groups of other software."""
-        with self._translated(entry):
-            server = self._processes.scan().get(entry.consumer_uuid)
-            with self._writer.changing(is_quick=True) as tree:
-                self._writer.run(
-                    [
-                        transition.TakeBack(
-                            name=one.name, server=entry.consumer_uuid
-                        )
-                        for one in tree.foreign
-                        # The others have no threads, and may not be read.
-                        if not one.is_locking
-                    ],
-                    find_server=lambda *_servers: server,
-                )
 
     def _check_found(
         self, entry: assignment.Entry, scan: procs.Scan | None
@@ -327,9 +309,10 @@ class ResctrlEnforcer(base.Enforcer):
 
     def find_fault(self, entry: assignment.Entry) -> str:
         tree = self._writer.known
-        if tree is None:
-            return ''
-        return verify.find_fault(self._find_owners(tree), entry)
+        fault = ''
+        if tree is not None:
+            fault = verify.find_fault(self._find_owners(tree), entry)
+        return fault or self._members.find_kept(entry.consumer_uuid)
 
     # -- what may be moved while servers run -----------------------------
 

@@ -4,15 +4,21 @@
 
 from collections.abc import Mapping, Set
 
+from oslo_log import log as logging
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import processes as procs
 from nova_ext_resources.drivers.resctrl.kernel import tasks
 from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import shared_pool
+from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
+
+LOG = logging.getLogger(__name__)
 
 
 class Members:
@@ -32,6 +38,8 @@ class Members:
         self._writer = groups_writer
         self._found: Mapping[str, tasks.Membership] = {}
         self._astray: Mapping[str, str] = {}
+        # Servers whose threads could not be taken back since: why.
+        self._kept: dict[str, str] = {}
         # Guests that the last reading found no process of, and the servers
         # of which the one before found none either: why.
         self._unseen: Mapping[str, guest.Guest | None] = {}
@@ -57,7 +65,7 @@ class Members:
         if tree.shared:
             servers[groups.SHARED] = threads.NoServer()
         unseen, self._unseen, self._absent = self._unseen, {}, {}
-        self._astray = {}
+        self._astray, self._kept = {}, {}
         if floating or in_pool or (pinned and strays):
             scan = self._processes.scan()
             self._note_absent(scan, {*floating, *in_pool}, unseen)
@@ -124,6 +132,37 @@ class Members:
         """
         return self._absent.get(consumer_uuid, '')
 
-    def is_astray(self, consumer_uuid: str) -> bool:
-        """Return whether groups of other software had its threads."""
-        return consumer_uuid in self._astray
+    def take_back(self, consumer_uuid: str) -> None:
+        """Take a server's threads out of the groups of other software.
+
+        If they were seen there. A failure is not raised: everything else of
+        the server is to be restored all the same, and where other software
+        keeps its threads, a reboot gives it others. See :meth:`find_kept`.
+        """
+        if consumer_uuid not in self._astray:
+            return
+        try:
+            self._take_back(consumer_uuid)
+        except errors.ResctrlError as err:
+            self._kept[consumer_uuid] = str(err)
+            LOG.warning(
+                'Server %(uuid)s: %(err)s', {'uuid': consumer_uuid, 'err': err}
+            )
+
+    def _take_back(self, consumer_uuid: str) -> None:
+        """:raises ResctrlError: they are not taken out of all groups"""
+        server = self._processes.scan().get(consumer_uuid)
+        with self._writer.changing(is_quick=True) as tree:
+            self._writer.run(
+                [
+                    transition.TakeBack(name=one.name, server=consumer_uuid)
+                    for one in tree.foreign
+                    # The others have no threads, and may not be read.
+                    if not one.is_locking
+                ],
+                find_server=lambda *_servers: server,
+            )
+
+    def find_kept(self, consumer_uuid: str) -> str:
+        """Explain why its threads could not be taken back, or ''."""
+        return self._kept.get(consumer_uuid, '')

@@ -2,6 +2,7 @@
 
 """What other software does to what runs already, on the kernel's side."""
 
+from collections.abc import Iterable
 import dataclasses
 
 import fixtures
@@ -9,6 +10,7 @@ from oslo_utils.fixture import uuidsentinel
 from oslo_utils import uuidutils
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.testing import resctrl
@@ -24,7 +26,7 @@ OTHER = uuidsentinel.other
 LOW = 'low'
 
 
-class AstrayTest(with_resctrl.ResctrlHostTestCase):
+class AstrayTestCase(with_resctrl.ResctrlHostTestCase):
     """Threads of pinned servers are in a group of other software.
 
     They have its ways, whatever CPU they run on.
@@ -57,6 +59,8 @@ class AstrayTest(with_resctrl.ResctrlHostTestCase):
         found: list[int] = self.kernel.list_groups()[LOW]['tasks']
         return found
 
+
+class AstrayTest(AstrayTestCase):
     def test_they_are_taken_back(self) -> None:
         self.lose(*self.guest.list_threads())
 
@@ -98,8 +102,79 @@ class AstrayTest(with_resctrl.ResctrlHostTestCase):
         self.patch(processes.Processes, 'scan', scans.append)
 
         self.assertEqual((), self.heal())
+        self.host.apply(SERVER)
 
         self.assertEqual([], scans)
+
+
+class KeptTest(AstrayTestCase):
+    """The other software puts them back at once."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lose(*self.guest.list_threads())
+        write = group_files.GroupFiles.write_tasks
+
+        def keep(
+            files: group_files.GroupFiles, name: str, tids: Iterable[int]
+        ) -> None:
+            kept = self.guest.list_threads()
+            write(files, name, [tid for tid in tids if tid not in kept])
+
+        self.patch(group_files.GroupFiles, 'write_tasks', keep)
+
+    def check_alarm(self) -> None:
+        [problem] = self.heal()
+        self.assertEqual(
+            (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+        )
+        self.assertIn(
+            f'take the threads of the server out of {LOW}', problem.text
+        )
+
+    def test_it_is_an_alarm(self) -> None:
+        for _ in range(2):
+            self.check_alarm()
+
+        self.assertIn('have the software whose group this is', self.log.output)
+        self.assert_agreement(self.host)
+
+    def test_all_else_of_the_server_is_restored(self) -> None:
+        self.kernel.remove_group(f'nova-{SERVER}')
+
+        self.check_alarm()
+
+        self.assertEqual([1], self.list_ours()[SERVER]['cpus'])
+        self.assert_agreement(self.host)
+
+    def test_a_restart_with_other_threads_ends_it(self) -> None:
+        self.check_alarm()
+
+        # Nova ends the guest when the server has what it needs.
+        self.host.apply(SERVER)
+        self.guest.end()
+        self.guest = self.useFixture(guests.Guest(SERVER, 4))
+        self.host.apply(SERVER)
+
+        self.assertEqual((), self.heal())
+        # Nor is it an alarm when something else has to be restored.
+        self.kernel.remove_group(f'nova-{SERVER}')
+        self.assertEqual((), self.heal())
+
+
+class RefusedTest(AstrayTestCase):
+    """The other software has also taken the CPU of the server."""
+
+    def test_its_threads_are_taken_back_nevertheless(self) -> None:
+        self.lose(*self.guest.list_threads())
+        self.kernel.write(f'{LOW}/cpus_list', '1\n')
+
+        [problem] = self.heal()
+
+        self.assertIn(
+            f'its CPUs 1 are in the control group {LOW}', problem.text
+        )
+        self.assertEqual([], self.list_lost())
 
 
 class LockingTest(AstrayTest):
