@@ -47,6 +47,7 @@
 * ``restore``: makes entries anew of servers that the ledger has lost
 * ``servers``: names of Nova's servers for metrics; never decides a release
 * ``service``: puts all of it together; starts and stops it
+* ``short``: finds entries with less than their servers request
 * ``state``: entries and view in memory, under one lock
 * ``telemetry``: runs monitoring and tuning
 * ``transitions``: takes each step, in ledger, host and memory

@@ -84,8 +84,8 @@ class Follower:
         """Have placement follow a claim.
 
         :param entry: as the host has returned it
-        :raises ExtResourcesError: nothing is held, unless Nova has used the
-            claim already
+        :raises ExtResourcesError: nothing is held but what a guest that may
+            run had before, unless Nova has used the claim already
         """
         try:
             self._move_all(request, entry)

@@ -9,6 +9,7 @@ Which step comes next is decided here, with the locks of the servers held;
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+from typing import NamedTuple
 
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources import exception
@@ -23,6 +24,13 @@ from nova_ext_resources.objects import server as server_obj
 
 State = assignment.State
 Purpose = assignment.Purpose
+
+
+class _Unused(NamedTuple):
+    """A claim that can be undone, and what a guest had before it."""
+
+    entry: assignment.Entry
+    former: assignment.Entry | None = None
 
 
 class Lifecycle:
@@ -59,7 +67,7 @@ class Lifecycle:
         self._starting: list[str] = []
         # By consumer, what can be undone: claims as they were made, which
         # Nova has not used since.
-        self._unused: dict[str, assignment.Entry] = {}
+        self._unused: dict[str, _Unused] = {}
 
     @property
     def entries(self) -> Mapping[str, assignment.Entry]:
@@ -121,8 +129,9 @@ class Lifecycle:
 
         :param is_move: whether the guest comes later, with :meth:`apply`
         :param is_running: whether a guest may run with what the consumer
-            holds: that is released only for a claim that fits. Of a guest that
-            is off it would keep CPUs that Nova gives to others
+            holds: when the claim fails, the consumer has that again, unless
+            others have claimed it since. Of a guest that is off it would keep
+            CPUs that Nova gives to others
         :return: its entry; where the host chose another domain shows in it
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
@@ -135,18 +144,35 @@ class Lifecycle:
             former -= {request.server_uuid} - {uuid}
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            if is_running:
-                self._transitions.check_fits(
-                    request, self._published, former=former
+            is_kept = is_running and self.holds(uuid)
+            kept = self.find_entry(uuid) if is_kept else None
+            if kept is not None:
+                entry = self._claim_again(request, kept)
+            else:
+                self._unused.pop(uuid, None)
+                self._transitions.release(sorted(former))
+                entry = self._transitions.claim(
+                    request,
+                    self._published,
+                    Purpose.INCOMING if is_move else Purpose.OWN,
                 )
-            self._transitions.release(sorted(former))
-            entry = self._transitions.claim(
-                request,
-                self._published,
-                Purpose.INCOMING if is_move else Purpose.OWN,
-            )
-            self._unused[uuid] = entry
+            self._unused[uuid] = _Unused(entry, kept)
             return entry
+
+    def _claim_again(
+        self, request: assignment.ClaimRequest, kept: assignment.Entry
+    ) -> assignment.Entry:
+        """Claim for a guest that may run with what an entry says."""
+        uuid = request.consumer_uuid
+        # Most that are refused are refused before anything changes.
+        self._transitions.check_fits(request, self._published, former={uuid})
+        self._unused.pop(uuid, None)
+        try:
+            self._transitions.clear(uuid)
+            return self._transitions.claim(request, self._published)
+        except exception.ExtResourcesError:
+            self._transitions.reinstate(kept)
+            raise
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
@@ -274,6 +300,7 @@ class Lifecycle:
     def undo(self, entry: assignment.Entry) -> None:
         """Release a claim that could not be completed; log what fails.
 
+        A guest that may run has again what it had before, see :meth:`claim`.
         Placement may answer late. Where the consumer has claimed anew since,
         or Nova has used the claim, as for a server that was started, its
         consumer keeps what it has.
@@ -283,9 +310,12 @@ class Lifecycle:
         """
         uuid = entry.consumer_uuid
         with self._servers.hold(uuid):
-            if self._unused.get(uuid) is entry:
+            unused = self._unused.get(uuid)
+            if unused is not None and unused.entry is entry:
                 del self._unused[uuid]
                 self._transitions.undo(uuid)
+                if unused.former is not None:
+                    self._transitions.reinstate(unused.former)
 
     def release(self, consumer_uuid: str) -> None:
         """Release all that a server holds that leaves this host.
@@ -320,6 +350,8 @@ class Lifecycle:
                 if self.find_entry(one.consumer_uuid) == one
                 and not self.is_starting(one.consumer_uuid)
             )
+            for uuid in gone:
+                self._unused.pop(uuid, None)
             self._transitions.release(sorted(gone))
             return gone
 
@@ -355,7 +387,7 @@ class Lifecycle:
                 return None
             if not is_applied:
                 entry = self._transitions.claim(request, self._published)
-                self._unused[uuid] = entry
+                self._unused[uuid] = _Unused(entry)
                 return entry
             entry = self._transitions.recognize(request)
             if entry is not None:

@@ -8,7 +8,6 @@ agree, the server has its entry again, and notices nothing. Where they do not,
 an alarm is raised, and what the server uses is given to no other.
 """
 
-import collections
 from collections.abc import (
     Callable,
     Collection,
@@ -17,12 +16,12 @@ from collections.abc import (
     Mapping,
 )
 import dataclasses
-from typing import TypeAlias
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import short
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
@@ -50,12 +49,6 @@ _NOT_PUBLISHED = (
 _IN_DOUBT = (
     'it cannot be told for certain which of the units in use are its own'
 )
-
-#: States of entries that do not go by themselves.
-_CERTAIN = (assignment.State.APPLIED, assignment.State.HELD)
-
-#: An entry, and what it lacks.
-_Short: TypeAlias = tuple[assignment.Entry, str]
 
 Requests = Mapping[str, assignment.ClaimRequest]
 Allocations = Mapping[str, Mapping[str, int]]
@@ -87,10 +80,12 @@ class Restore:
         self._read_allocations = read_allocations
         self._list_doubled = list_doubled
         self._waiting: dict[str, assignment.ClaimRequest] | None = None
-        # Entries that have less than their servers request, as last
-        # expected, and those of which that was so the time before as well.
-        self._short: list[_Short] = []
-        self._lasting: list[_Short] = []
+        # By the attributes: tests replace what they call.
+        self._short = short.ShortEntries(
+            host,
+            read_allocations=read_allocations,
+            list_doubled=list_doubled,
+        )
         self.problems: tuple[alarm_mod.Problem, ...] = ()
 
     @property
@@ -105,36 +100,8 @@ class Restore:
             migration has instead with which Nova does not go on
         """
         self._waiting = dict(requests)
-        before, self._short = self._short, [*self._list_short(requests)]
-        # One that was resized since Nova was asked is short for once.
-        self._lasting = [one for one in self._short if one in before]
+        self._short.compare(requests)
         self._drop_known()
-
-    def _list_short(self, requests: Requests) -> Iterator[_Short]:
-        """Return entries with less than requested, and what is missing.
-
-        Nova gives a server its former flavor back when its guest does not
-        start after a resize, and leaves what is allocated. What the compute
-        node itself offers, it may have there.
-        """
-        doubled = self._list_doubled()
-        if doubled is None:
-            return
-        for uuid, request in requests.items():
-            entry = self._host.find_entry(uuid)
-            if entry is None or entry.state not in _CERTAIN:
-                continue
-            held = collections.Counter[str]()
-            for one in entry.assignments:
-                held[one.resource_class] += one.amount
-            wanted = request.requirement.resources
-            missing = ' and '.join(
-                f'{held[name]} of {wanted[name]} {name}'
-                for name in sorted(self._list_own(request).difference(doubled))
-                if held[name] < wanted[name]
-            )
-            if missing:
-                yield entry, missing
 
     def run(self) -> None:
         """Restore what can be restored now. Does I/O where any is missing."""
@@ -161,20 +128,7 @@ class Restore:
         # The user may have started a server while placement was asked.
         waiting = self.waiting or ()
         left = (one for one in found if one.subject in waiting)
-        self._report((*left, *self._explain_short()))
-
-    def _explain_short(self) -> Iterator[alarm_mod.Problem]:
-        for entry, missing in self._lasting:
-            uuid = entry.consumer_uuid
-            if self._host.find_entry(uuid) == entry:
-                yield alarm_mod.Problem(
-                    alarm=alarm_mod.NOT_RECORDED,
-                    subject=uuid,
-                    text=f'server {uuid} has {missing} that its flavor '
-                    f'requests on host {self._host.host}, as after a resize '
-                    'in which its guest did not start: Nova has given it its '
-                    'former flavor back. Resize it again',
-                )
+        self._report((*left, *self._short.list_problems()))
 
     def _drop_known(self) -> None:
         """Drop all that has what it claimed, is gone, or requests nothing.
@@ -184,7 +138,7 @@ class Restore:
         for uuid, request in tuple((self._waiting or {}).items()):
             entry = self._host.find_entry(uuid)
             if (
-                (entry and entry.state in _CERTAIN)
+                (entry and entry.state in short.CERTAIN)
                 or uuid in self._host.gone
                 or not self._list_own(request)
             ):

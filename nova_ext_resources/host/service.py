@@ -349,8 +349,8 @@ class HostService:
         it is released.
 
         :param is_move: see :meth:`.lifecycle.Lifecycle.claim`
-        :raises ExtResourcesError: nothing is held; but where this host has no
-            room, a guest that may run keeps what it has
+        :raises ExtResourcesError: nothing is held; but a guest that may run
+            keeps what it has
         """
         request = self.follower.read_anew(request)
         uuid = request.consumer_uuid

@@ -114,7 +114,7 @@ class HostState:
         claimed_at: datetime.datetime | None = None,
         purpose: assignment.Purpose = assignment.Purpose.OWN,
     ) -> assignment.Entry:
-        """Claim everything or nothing.
+        """Claim everything or nothing; replace what the consumer has.
 
         :param published: uuids of all providers that this host ever
             published
@@ -122,11 +122,14 @@ class HostState:
         :raises ClaimError: with every shortfall
         """
         with self._lock:
-            decision = self._decide(self.view, request, tests, published)
+            uuid = request.consumer_uuid
+            own, others = self._split(uuid)
+            view = self._book_again(own, others) if own else self.view
+            decision = self._decide(view, request, tests, published)
             entry = request.make_entry(decision.taken, claimed_at, purpose)
             self.view = decision.view
-            if decision.taken:
-                self.entries = {**self.entries, entry.consumer_uuid: entry}
+            taken = {uuid: entry} if decision.taken else {}
+            self.entries = {**others, **taken}
             return entry
 
     def check_fits(
@@ -296,6 +299,22 @@ class HostState:
         """Replace an entry by what its server really has."""
         self.replace([], [entry])
 
+    def reinstate(self, entry: assignment.Entry) -> bool:
+        """Replace what a consumer has by an entry that it had before.
+
+        :return: False where that is not free any more; nothing has changed
+        """
+        uuid = entry.consumer_uuid
+        with self._lock:
+            own, others = self._split(uuid)
+            changed = [*own, entry]
+            view = self._book_again(changed, others)
+            if not view_mod.is_free(view, entry, self._trackers):
+                return False
+            self.entries = {**others, uuid: entry}
+            self.view = self._book_again(changed, self.entries)
+            return True
+
     def drop(self, consumer_uuids: Collection[str]) -> None:
         """Forget entries; unknown ones are passed over."""
         self.replace(consumer_uuids, [])
@@ -315,6 +334,14 @@ class HostState:
             self.unallocated = _without(self.unallocated, gone)
             if view_mod.list_held(old) != view_mod.list_held(new.values()):
                 self.view = self._book_again([*old, *made], self.entries)
+
+    def _split(
+        self, consumer_uuid: str
+    ) -> tuple[list[assignment.Entry], Entries]:
+        """Return what a consumer has, and what all others have."""
+        own = self.entries.get(consumer_uuid)
+        others = _without(self.entries, {consumer_uuid})
+        return ([own] if own else []), others
 
     def _book_again(
         self, changed: Iterable[assignment.Entry], entries: Entries

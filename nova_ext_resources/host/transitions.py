@@ -72,11 +72,15 @@ class Transitions:
     ) -> assignment.Entry:
         """Take everything or nothing; apply what an enforcer chooses itself.
 
+        What the consumer has counted so far is replaced, see :meth:`clear`.
+
         :param published: see :meth:`.HostState.take`
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
         :raises LedgerError: it could not be written down
         """
+        uuid = request.consumer_uuid
+        is_known = uuid in self._state.entries
         entry = self._state.take(
             request,
             tests=self._tests,
@@ -85,18 +89,20 @@ class Transitions:
             purpose=purpose,
         )
         if not entry.assignments:
+            if is_known:
+                self._ledger.delete([uuid])
             return entry
         try:
             self._ledger.put(entry)
         except exception.LedgerError:
-            self._state.drop([entry.consumer_uuid])
+            self._state.drop([uuid])
             raise
         if not self._enforcement.chooses_units(entry):
             return entry
         try:
             return self.apply(entry)
         except exception.ExtResourcesError:
-            self.undo(entry.consumer_uuid)
+            self.undo(uuid)
             raise
 
     def apply(self, entry: assignment.Entry) -> assignment.Entry:
@@ -225,19 +231,72 @@ class Transitions:
                 {'host': self._host, 'err': err},
             )
 
+    def reinstate(self, former: assignment.Entry) -> None:
+        """Give a guest that runs what it had before a claim that failed.
+
+        Where others have any of it by now, the comparison with Nova reports
+        that the server has none. Errors are logged only, as in :meth:`undo`.
+
+        :param former: as it was before that claim
+        """
+        is_applied = former.state is State.APPLIED
+        state = State.CLAIMED if is_applied else former.state
+        entry = dataclasses.replace(former, state=state)
+        if not self._state.reinstate(entry):
+            LOG.error(
+                'Host %(host)s: the guest of server %(uuid)s runs on without '
+                'its resources: a claim replaced them and failed, and another '
+                'server has claimed them since. Reboot the server hard',
+                {'host': self._host, 'uuid': former.server_uuid},
+            )
+            return
+        try:
+            self._ledger.put(entry)
+            if is_applied:
+                self.apply(entry)
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: server %(uuid)s keeps what it had before a '
+                'claim that failed; applying that failed and will be '
+                'retried: %(err)s',
+                {
+                    'host': self._host,
+                    'uuid': former.server_uuid,
+                    'err': err,
+                },
+            )
+
     def release(self, consumer_uuids: Iterable[str]) -> None:
         """Release servers together; all are tried.
 
         :raises EnforcementFailed, LedgerError: the first failure
         """
+        gone, failures = self._remove(consumer_uuids)
+        if gone:
+            self._ledger.delete(gone)
+            self._state.drop(gone)
+        if failures:
+            raise failures[0]
+
+    def clear(self, consumer_uuid: str) -> None:
+        """Remove what is applied for a server that is about to claim anew.
+
+        Its units count as held until then: no other claim comes between.
+
+        :raises EnforcementFailed, LedgerError: not all of it was removed
+        """
+        _, failures = self._remove([consumer_uuid])
+        if failures:
+            raise failures[0]
+
+    def _remove(
+        self, consumer_uuids: Iterable[str]
+    ) -> tuple[set[str], list[exception.ExtResourcesError]]:
+        """Remove what is applied; return whose is gone, and the failures."""
         entries = self._state.mark_releasing(consumer_uuids)
         if not entries:
-            return
+            return set(), []
         uuids = [one.consumer_uuid for one in entries]
         self._ledger.set_state(uuids, State.RELEASING)
         done, failures = self._enforcement.release_all(entries)
-        gone = {one.consumer_uuid for one in done}
-        self._ledger.delete(gone)
-        self._state.drop(gone)
-        if failures:
-            raise failures[0]
+        return {one.consumer_uuid for one in done}, failures

@@ -157,7 +157,7 @@ class OtherFlavorTest(breaking.BreakingTestCase):
             (alarm.NOT_RECORDED, self.uuid), (problem.alarm, problem.subject)
         )
         self.assertIn('has 2 of 4 CUSTOM_SEAT', problem.text)
-        self.assertIn('Resize it again', problem.text)
+        self.assertIn('Resize it to another flavor', problem.text)
         self.resize(self.server, self.small)
         self.confirm(self.server)
         for host in self.HOSTS:

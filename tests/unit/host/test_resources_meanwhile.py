@@ -129,12 +129,16 @@ class ActingHostTestCase(with_host.HostTestCase):
             self.load_inventory(),
             {'acting': self.enforcer},
             self.open_ledger(),
+            **self.load_options(),
         )
         host.refresh()
         return host
 
     def load_inventory(self) -> dict[str, Any]:
         return self.load_fake()
+
+    def load_options(self) -> dict[str, bool]:
+        return {}
 
     def start(self, uuid: str = SERVER, cpu: int = 1) -> None:
         self.host.claim(with_host.make_claim(uuid, cpus=frozenset({cpu})))

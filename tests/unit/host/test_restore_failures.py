@@ -142,6 +142,16 @@ class LateAnswerTest(ActingRestoreTestCase):
 
         self.assert_kept(late)
 
+    def test_so_does_one_whose_entry_was_made_anew(self) -> None:
+        """Its claim was released meanwhile: no server of Nova had it."""
+        late = self.host.claim(self.request)
+        self.host.release_gone([late])
+        self.enforcer.in_force.add(SERVER)
+        self.patch(self.enforcer, 'recognize', lambda _entry: late.assignments)
+        self.host.restore(self.request, is_applied=True)
+
+        self.assert_kept(late)
+
     def test_so_does_what_a_move_keeps(self) -> None:
         self.host.claim(self.request)
         self.host.apply(SERVER)

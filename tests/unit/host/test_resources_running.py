@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A server whose guest runs claims anew: with what it has, or with more."""
+
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from tests.unit import builders
+from tests.unit.host import test_resources_meanwhile
+from tests.unit.host import with_host
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+State = assignment.State
+
+
+def claim_elsewhere(ways: int = 4) -> assignment.ClaimRequest:
+    """Its CPUs are in another domain now, as after a restart on others."""
+    return with_host.make_claim(SERVER, ways, cpus=frozenset({13}))
+
+
+class RunningTestCase(test_resources_meanwhile.ActingHostTestCase):
+    """It has four of eleven ways of the first domain."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host.reconcile([SERVER, OTHER])
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        self.host.apply(SERVER)
+        self.former = self.host.entries[SERVER]
+
+    def claim(
+        self, request: assignment.ClaimRequest | None = None
+    ) -> assignment.Entry:
+        return self.host.claim(request or claim_elsewhere(), is_running=True)
+
+    def assert_kept(self) -> None:
+        """It has what it had, and that is applied."""
+        self.assertEqual(self.former, self.host.entries.get(SERVER))
+        self.assertIn(SERVER, self.enforcer.in_force)
+        self.assertEqual('applied', self.read_rows()[SERVER])
+        self.assert_consistent(self.host)
+
+
+class MeanwhileTest(RunningTestCase):
+    """Another server claims when what it had is removed."""
+
+    def claim_other(self, ways: int, domain: int) -> None:
+        """Let it claim after that, before ours is taken."""
+        request = with_host.make_claim(
+            OTHER, ways, domain=domain, cpus=frozenset({14 if domain else 3})
+        )
+        self.refused: list[exception.ClaimError] = []
+        claim, left = self.host._transitions.claim, [request]
+
+        def claim_later(*args: Any) -> assignment.Entry:
+            if left:
+                try:
+                    self.host.claim(left.pop())
+                except exception.ClaimError as err:
+                    self.refused.append(err)
+            return claim(*args)
+
+        self.patch(self.host._transitions, 'claim', claim_later)
+
+    def test_what_it_wants_is_gone_and_it_keeps_what_it_had(self) -> None:
+        self.claim_other(8, domain=1)
+
+        self.assertRaises(exception.ClaimError, self.claim)
+
+        self.assertEqual([], self.refused)
+        self.assert_kept()
+
+    def test_what_it_had_is_given_to_no_other(self) -> None:
+        self.claim_other(8, domain=0)
+
+        self.claim()
+
+        self.assertEqual(1, len(self.refused))
+        [ways, _clos] = self.host.entries[SERVER].assignments
+        self.assertEqual('L3_1', ways.rp_key)
+        self.assert_consistent(self.host)
+
+
+class FailedTest(RunningTestCase):
+    """Its claim fits, and something else fails."""
+
+    def test_the_ledger(self) -> None:
+        self.write_protect()
+        self.assertRaises(exception.LedgerError, self.claim)
+        self.write_protect(is_on=False)
+
+        self.assertTrue(self.host.holds(SERVER))
+        self.host.heal()
+        self.assert_kept()
+
+    def test_an_enforcer_that_chooses_units(self) -> None:
+        self.enforcer.CHOOSES_UNITS = True  # type: ignore[misc]
+
+        def fail() -> None:
+            raise OSError('no such device')
+
+        self.enforcer.acts['apply'] = fail
+
+        self.assertRaises(exception.EnforcementFailed, self.claim)
+
+        self.assert_kept()
+
+    def test_the_removal_of_what_it_had(self) -> None:
+        self.enforcer.is_failing = True
+        self.assertRaises(exception.EnforcementFailed, self.claim)
+        self.assertEqual(State.CLAIMED, self.host.entries[SERVER].state)
+        self.enforcer.is_failing = False
+
+        self.host.heal()
+
+        self.assert_kept()
+
+    def test_placement(self) -> None:
+        self.host.undo(self.claim())
+
+        self.assert_kept()
+
+    def test_placement_after_another_got_what_it_had(self) -> None:
+        entry = self.claim()
+        self.host.claim(with_host.make_claim(OTHER, 8))
+
+        self.host.undo(entry)
+
+        self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertEqual({OTHER: 'claimed'}, self.read_rows())
+        self.assertIn(f'server {SERVER} runs on without', self.log.output)
+
+    def test_one_of_a_guest_that_is_off_leaves_nothing(self) -> None:
+        self.host.undo(self.host.claim(claim_elsewhere()))
+
+        self.assertEqual({}, self.host.entries)
+
+    def test_one_that_replaces_all_by_nothing(self) -> None:
+        self.claim(
+            with_host.make_claim(
+                SERVER,
+                allocations={with_host.NODE.uuid: {'VCPU': 4}},
+                requirement=builders.make_requirement(),
+            )
+        )
+
+        self.assertEqual({}, self.read_rows())
+        self.assertEqual({}, self.host.entries)
+        self.assertNotIn(SERVER, self.enforcer.in_force)
+        self.assert_consistent(self.host)
