@@ -204,11 +204,23 @@ class Claims:
         ):
             self._host.enforcement.check_pci_functions(entry)
 
-    def restore_and_apply(self, context: Any, instance: Any) -> None:
+    def restore_and_apply(
+        self, context: Any, instance: Any, *, keeps_cpus: bool = False
+    ) -> None:
         """Apply what a server has, claimed anew where its entry is missing.
 
+        :param keeps_cpus: whether the guest starts again on the CPUs that it
+            had, whatever CPUs Nova has for it by now
         :raises NovaException: it is not applied
         """
+        if keeps_cpus and not self._has_cpus(instance):
+            with self.reported(context, events.APPLY, instance, instance):
+                raise errors.HostRefused(
+                    reason='the guest would start again on the CPUs that it '
+                    'had, and Nova has others for it, as after a move that '
+                    f'broke off: reboot server {errors.find_name(instance)} '
+                    f'hard (host {self._host.host})'
+                )
         self.restore(context, instance)
         self.apply(context, instance)
 

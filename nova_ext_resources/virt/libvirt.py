@@ -179,7 +179,9 @@ class LibvirtDriver(
     ) -> None:
         is_soft = reboot_type == 'SOFT'
         if is_soft:
-            self._ext_claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(
+                context, instance, keeps_cpus=True
+            )
         super().reboot(
             context, instance, network_info, reboot_type, *args, **kwargs
         )
@@ -197,7 +199,9 @@ class LibvirtDriver(
         if self._needs_suspend_resume_for_snapshot(
             live_snapshot, current_power_state
         ):
-            self._ext_claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(
+                context, instance, keeps_cpus=True
+            )
         super()._suspend_guest_for_snapshot(
             context, live_snapshot, current_power_state, instance
         )

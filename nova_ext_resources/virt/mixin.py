@@ -354,7 +354,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         try:
-            self._ext_claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(
+                context, instance, keeps_cpus=True
+            )
         except nova_exc.NovaException as err:
             # Starting it would use up the memory that was saved.
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err

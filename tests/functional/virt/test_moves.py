@@ -140,6 +140,24 @@ class OneHostTest(base.NovaTestCase):
         (workload,) = self.list_workloads('host1')
         self.assertEqual({str(cpu) for cpu in there}, set(workload.core_ids))
 
+    def test_one_that_keeps_its_cpus_is_refused(self) -> None:
+        """Its guest would run where it has nothing."""
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        before = self.host.find_entry(server['id'])
+        self.pin_otherwise(instance)
+
+        err = self.assertRaises(
+            nova_exc.InstanceFaultRollback,
+            self.driver.resume,
+            self.context,
+            instance,
+            None,
+        )
+
+        self.assertIn('reboot server', str(err.inner_exception))
+        self.assertEqual(before, self.host.find_entry(server['id']))
+
     def test_it_is_not_started_without_what_it_was_promised(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         instance = find_instance(server)
