@@ -175,6 +175,10 @@ class Enforcement:
         with self._translated(name, entry.consumer_uuid):
             return self._enforcers[name].list_pci_functions(entry)
 
+    def is_enforced(self, entry: assignment.Entry) -> bool:
+        """Return whether anything is applied for an entry."""
+        return bool(self._list_serving(entry))
+
     def release_all(
         self, entries: Iterable[assignment.Entry]
     ) -> tuple[list[assignment.Entry], list[exception.ExtResourcesError]]:

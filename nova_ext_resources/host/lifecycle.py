@@ -30,7 +30,7 @@ class _Unused(NamedTuple):
     """A claim that can be undone, and what a guest had before it."""
 
     entry: assignment.Entry
-    former: assignment.Entry | None = None
+    former: transitions.Former | None = None
 
 
 class Lifecycle:
@@ -144,8 +144,7 @@ class Lifecycle:
             former -= {request.server_uuid} - {uuid}
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            is_kept = is_running and self.holds(uuid)
-            kept = self.find_entry(uuid) if is_kept else None
+            kept = self._find_former(uuid) if is_running else None
             if kept is not None:
                 entry = self._claim_again(request, kept)
             else:
@@ -159,18 +158,33 @@ class Lifecycle:
             self._unused[uuid] = _Unused(entry, kept)
             return entry
 
+    def _find_former(self, consumer_uuid: str) -> transitions.Former | None:
+        before = self.entries
+        entry = before.get(consumer_uuid)
+        if entry is None or entry.state is State.RELEASING:
+            return None
+        return transitions.Former(entry, before)
+
     def _claim_again(
-        self, request: assignment.ClaimRequest, kept: assignment.Entry
+        self, request: assignment.ClaimRequest, kept: transitions.Former
     ) -> assignment.Entry:
-        """Claim for a guest that may run with what an entry says."""
+        """Claim and apply for a guest that may run with what it has.
+
+        What cannot be applied is refused while the former can come back.
+        """
         uuid = request.consumer_uuid
         # Most that are refused are refused before anything changes.
         self._transitions.check_fits(request, self._published, former={uuid})
         self._unused.pop(uuid, None)
         try:
             self._transitions.clear(uuid)
-            return self._transitions.claim(request, self._published)
-        except exception.ExtResourcesError:
+            return self._transitions.claim(
+                request,
+                self._published,
+                applies=kept.entry.state is State.APPLIED,
+            )
+        # A third party's plugin may raise anything.
+        except Exception:
             self._transitions.reinstate(kept)
             raise
 

@@ -58,15 +58,24 @@ class ShortEntries:
         :param requests: by server uuid; without those with which Nova is at
             work just now: of these, the last answer counts
         """
-        before = self._last
-        unnamed = (
-            one
-            for one in before
-            if one[0].consumer_uuid not in requests and self._is_held(one[0])
-        )
-        self._last = [*self._list_short(requests), *unnamed]
+        named = [*self._list_short(requests)]
         # One that was resized since Nova was asked is short for once.
-        self._lasting = [one for one in self._last if one in before]
+        lasting = [one for one in named if one in self._last]
+        self._last = [*named, *self._list_unnamed(self._last, requests)]
+        self._lasting = [
+            *lasting,
+            *self._list_unnamed(self._lasting, requests),
+        ]
+
+    def _list_unnamed(
+        self, known: list[_Short], names: Collection[str]
+    ) -> list[_Short]:
+        """Return those of which Nova says nothing, and that are the same."""
+        return [
+            one
+            for one in known
+            if one[0].consumer_uuid not in names and self._is_held(one[0])
+        ]
 
     def list_problems(self) -> Iterator[alarm_mod.Problem]:
         """Yield an alarm for each; where one has none of a class, do I/O."""

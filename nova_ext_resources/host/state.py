@@ -130,6 +130,7 @@ class HostState:
             self.view = decision.view
             taken = {uuid: entry} if decision.taken else {}
             self.entries = {**others, **taken}
+            self.unallocated = _without(self.unallocated, {uuid})
             return entry
 
     def check_fits(
@@ -299,19 +300,32 @@ class HostState:
         """Replace an entry by what its server really has."""
         self.replace([], [entry])
 
-    def reinstate(self, entry: assignment.Entry) -> bool:
+    def reinstate(self, entry: assignment.Entry, before: Entries) -> bool:
         """Replace what a consumer has by an entry that it had before.
 
-        :return: False where that is not free any more; nothing has changed
+        Where no other has got anything of the same resources since, it is
+        free, whatever the figures say by now.
+
+        :param before: the entries of all when it had that
+        :return: False where others may have it; nothing has changed
         """
         uuid = entry.consumer_uuid
         with self._lock:
             own, others = self._split(uuid)
             changed = [*own, entry]
-            view = self._book_again(changed, others)
-            if not view_mod.is_free(view, entry, self._trackers):
+            is_counted = [one.assignments for one in own] == [
+                entry.assignments
+            ]
+            if (
+                not is_counted
+                and _have_more(others, before, entry)
+                and not view_mod.is_free(
+                    self._book_again(changed, others), entry, self._trackers
+                )
+            ):
                 return False
             self.entries = {**others, uuid: entry}
+            self.unallocated = _without(self.unallocated, {uuid})
             self.view = self._book_again(changed, self.entries)
             return True
 
@@ -360,6 +374,19 @@ class HostState:
         return view_mod.book(
             view, _list_latest_first(entries), self._trackers, places=places
         )
+
+
+def _have_more(
+    entries: Entries, before: Entries, entry: assignment.Entry
+) -> bool:
+    """Return whether others have more of what an entry has than before."""
+    places = {(one.rp_uuid, one.resource_class) for one in entry.assignments}
+    return any(
+        (one.rp_uuid, one.resource_class) in places
+        for uuid, other in entries.items()
+        for one in other.assignments
+        if uuid not in before or one not in before[uuid].assignments
+    )
 
 
 def _list_latest_first(entries: Entries) -> list[assignment.Entry]:

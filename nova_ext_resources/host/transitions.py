@@ -10,6 +10,7 @@ killed in between leaves a row that :mod:`.repair` carries to its end.
 
 from collections.abc import Collection, Iterable, Sequence
 import dataclasses
+from typing import NamedTuple
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -25,6 +26,16 @@ LOG = logging.getLogger(__name__)
 
 State = assignment.State
 Purpose = assignment.Purpose
+
+
+class Former(NamedTuple):
+    """What a guest has that may run, when its server claims anew.
+
+    :ivar before: the entries of all at that time
+    """
+
+    entry: assignment.Entry
+    before: state_mod.Entries
 
 
 class Transitions:
@@ -69,11 +80,14 @@ class Transitions:
         request: assignment.ClaimRequest,
         published: Collection[str],
         purpose: assignment.Purpose = Purpose.OWN,
+        *,
+        applies: bool = False,
     ) -> assignment.Entry:
         """Take everything or nothing; apply what an enforcer chooses itself.
 
         What the consumer has counted so far is replaced, see :meth:`clear`.
 
+        :param applies: whether to apply it in any case
         :param published: see :meth:`.HostState.take`
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
@@ -97,7 +111,7 @@ class Transitions:
         except exception.LedgerError:
             self._state.drop([uuid])
             raise
-        if not self._enforcement.chooses_units(entry):
+        if not (applies or self._enforcement.chooses_units(entry)):
             return entry
         try:
             return self.apply(entry)
@@ -231,39 +245,31 @@ class Transitions:
                 {'host': self._host, 'err': err},
             )
 
-    def reinstate(self, former: assignment.Entry) -> None:
+    def reinstate(self, former: Former) -> None:
         """Give a guest that runs what it had before a claim that failed.
 
         Where others have any of it by now, the comparison with Nova reports
         that the server has none. Errors are logged only, as in :meth:`undo`.
-
-        :param former: as it was before that claim
         """
-        is_applied = former.state is State.APPLIED
-        state = State.CLAIMED if is_applied else former.state
-        entry = dataclasses.replace(former, state=state)
-        if not self._state.reinstate(entry):
+        entry = former.entry
+        if not self._state.reinstate(entry, former.before):
             LOG.error(
                 'Host %(host)s: the guest of server %(uuid)s runs on without '
                 'its resources: a claim replaced them and failed, and another '
-                'server has claimed them since. Reboot the server hard',
-                {'host': self._host, 'uuid': former.server_uuid},
+                'server may have them by now. Reboot the server hard',
+                {'host': self._host, 'uuid': entry.server_uuid},
             )
             return
         try:
             self._ledger.put(entry)
-            if is_applied:
+            if entry.state is State.APPLIED:
                 self.apply(entry)
         except exception.ExtResourcesError as err:
             LOG.error(
                 'Host %(host)s: server %(uuid)s keeps what it had before a '
                 'claim that failed; applying that failed and will be '
                 'retried: %(err)s',
-                {
-                    'host': self._host,
-                    'uuid': former.server_uuid,
-                    'err': err,
-                },
+                {'host': self._host, 'uuid': entry.server_uuid, 'err': err},
             )
 
     def release(self, consumer_uuids: Iterable[str]) -> None:

@@ -24,6 +24,7 @@
 * ``node``: the compute node of a driver that has not started yet
 * ``old_inventory``: moves what the compute node itself has to its children
 * ``operations``: from the call of a method to what Nova does with a server
+* ``pins``: refuses guests on other CPUs than their servers have claimed
 * ``power``: whether Nova may switch CPUs off
 * ``provider_config``: Nova's files of inventory that collide with plugins
 * ``providers``: Nova's copy of what placement has of the host's providers

@@ -22,6 +22,7 @@ from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import functions
 from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import pins
 from nova_ext_resources.virt import request
 
 LOG = logging.getLogger(__name__)
@@ -178,6 +179,9 @@ class Claims:
             functions.check(
                 xml, wanted, host=self._host.host, server_uuid=instance.uuid
             )
+            entry = self._host.find_entry(instance.uuid)
+            if entry is not None and self._host.enforcement.is_enforced(entry):
+                pins.check(xml, entry, host=self._host.host)
 
     def list_functions(self, instance: Any) -> tuple[str, ...]:
         """Return the PCI functions that the guest of a server must have.
@@ -213,7 +217,7 @@ class Claims:
             had, whatever CPUs Nova has for it by now
         :raises NovaException: it is not applied
         """
-        if keeps_cpus and not self._has_cpus(instance):
+        if keeps_cpus and self._needs_others(instance):
             with self.reported(context, events.APPLY, instance, instance):
                 raise errors.HostRefused(
                     reason='the guest would start again on the CPUs that it '
@@ -284,6 +288,13 @@ class Claims:
             self._check_allocated(instance, allocations)
         self.claim(
             context, instance, allocations, operations.Operation.RESTART
+        )
+
+    def _needs_others(self, instance: Any) -> bool:
+        """Return whether Nova has CPUs for it where it would have nothing."""
+        entry = self._host.find_entry(instance.uuid)
+        return not self._has_cpus(instance) and (
+            entry is not None and self._host.enforcement.is_enforced(entry)
         )
 
     def _has_cpus(self, instance: Any) -> bool:

@@ -179,8 +179,11 @@ class LibvirtDriver(
     ) -> None:
         is_soft = reboot_type == 'SOFT'
         if is_soft:
+            # Nova boots one that is off as in a hard reboot.
             self._ext_claims.restore_and_apply(
-                context, instance, keeps_cpus=True
+                context,
+                instance,
+                keeps_cpus=not self._ext.is_off(instance.uuid),
             )
         super().reboot(
             context, instance, network_info, reboot_type, *args, **kwargs

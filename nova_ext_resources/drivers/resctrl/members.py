@@ -143,6 +143,7 @@ class Members:
             return
         try:
             self._take_back(consumer_uuid)
+            self._kept.pop(consumer_uuid, None)
         except errors.ResctrlError as err:
             self._kept[consumer_uuid] = str(err)
             LOG.warning(

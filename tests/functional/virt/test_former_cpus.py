@@ -6,6 +6,7 @@ from typing import Any
 
 from nova.compute import power_state
 from nova import context as nova_context
+from nova import exception as nova_exc
 
 from nova_ext_resources.objects import event
 from nova_ext_resources.virt import errors
@@ -14,7 +15,7 @@ from tests.functional.virt import emulated
 from tests.functional.virt import test_moves
 
 
-class FormerCpusTest(emulated.EmulatedTestCase):
+class FormerCpusTestCase(emulated.EmulatedTestCase):
     """Nova's record names other CPUs, as after a move that broke off."""
 
     HOSTS = ('host1',)
@@ -47,6 +48,10 @@ class FormerCpusTest(emulated.EmulatedTestCase):
             self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
         )
 
+
+class EnforcedTest(FormerCpusTestCase):
+    enforcers = 'noop'
+
     def test_a_soft_reboot_is_refused(self) -> None:
         entry = self.read_entry()
 
@@ -77,8 +82,45 @@ class FormerCpusTest(emulated.EmulatedTestCase):
         self.assertIn('reboot server', str(err))
         self.assertEqual(entry, self.read_entry())
 
+    def test_one_that_is_off_is_booted_on_the_others(self) -> None:
+        self.flags(wait_soft_reboot_seconds=1, group='libvirt')
+        self.connections['host1'].lookupByUUIDString(self.uuid).destroy()
+
+        self.reboot('SOFT')
+
+        self.assertEqual({self.other}, self.read_cpus())
+        self.assertEqual({self.other}, set(self.read_entry().cpus))
+
+    def test_a_former_domain_is_not_started(self) -> None:
+        """As that of a guest before its rescue."""
+        connection = self.connections['host1']
+        xml = connection.lookupByUUIDString(self.uuid).XMLDesc(0)
+        self.reboot('HARD')
+
+        err = self.assertRaises(
+            nova_exc.NovaException,
+            self.services['host1'].driver._create_guest,
+            nova_context.get_admin_context(),
+            xml,
+            test_moves.find_instance(self.server),
+        )
+
+        self.assertIn(f'is pinned to CPUs {min(self.former)}', str(err))
+        self.assertEqual({self.other}, set(self.read_entry().cpus))
+
     def test_a_hard_reboot_starts_it_on_the_others(self) -> None:
         self.reboot('HARD')
 
         self.assertEqual({self.other}, self.read_cpus())
+        self.assertEqual({self.other}, set(self.read_entry().cpus))
+
+
+class CountedTest(FormerCpusTestCase):
+    """Nothing is applied for it: licences serve all CPUs."""
+
+    def test_a_soft_reboot_is_not_refused(self) -> None:
+        self.reboot('SOFT')
+
+        reasons = self.list_reasons(self.server, event.APPLY, 'reboot')
+        self.assertNotIn('reboot server', str(reasons))
         self.assertEqual({self.other}, set(self.read_entry().cpus))

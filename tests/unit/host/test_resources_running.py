@@ -7,6 +7,7 @@ from typing import Any
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
+from nova_ext_resources.host import view as view_mod
 from nova_ext_resources.objects import assignment
 from tests.unit import builders
 from tests.unit.host import test_resources_meanwhile
@@ -14,8 +15,6 @@ from tests.unit.host import with_host
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
-
-State = assignment.State
 
 
 def claim_elsewhere(ways: int = 4) -> assignment.ClaimRequest:
@@ -57,18 +56,20 @@ class MeanwhileTest(RunningTestCase):
         self.refused: list[exception.ClaimError] = []
         claim, left = self.host._transitions.claim, [request]
 
-        def claim_later(*args: Any) -> assignment.Entry:
+        def claim_later(*args: Any, **options: Any) -> assignment.Entry:
             if left:
                 try:
                     self.host.claim(left.pop())
                 except exception.ClaimError as err:
                     self.refused.append(err)
-            return claim(*args)
+            return claim(*args, **options)
 
         self.patch(self.host._transitions, 'claim', claim_later)
 
     def test_what_it_wants_is_gone_and_it_keeps_what_it_had(self) -> None:
         self.claim_other(8, domain=1)
+        # It has counted as held throughout, whatever the figures say.
+        self.patch(view_mod, 'is_free', lambda *_: False)
 
         self.assertRaises(exception.ClaimError, self.claim)
 
@@ -98,22 +99,34 @@ class FailedTest(RunningTestCase):
         self.host.heal()
         self.assert_kept()
 
-    def test_an_enforcer_that_chooses_units(self) -> None:
-        self.enforcer.CHOOSES_UNITS = True  # type: ignore[misc]
+    def test_an_enforcer(self) -> None:
+        """Also one that does not choose the units itself."""
 
         def fail() -> None:
             raise OSError('no such device')
 
-        self.enforcer.acts['apply'] = fail
+        for self.enforcer.CHOOSES_UNITS in (False, True):  # type: ignore[misc]
+            with self.subTest(chooses_units=self.enforcer.CHOOSES_UNITS):
+                self.enforcer.acts['apply'] = fail
 
-        self.assertRaises(exception.EnforcementFailed, self.claim)
+                self.assertRaises(exception.EnforcementFailed, self.claim)
+
+                self.assert_kept()
+
+    def test_a_plugin_with_a_bug(self) -> None:
+        def fail(*_args: Any, **_options: Any) -> Any:
+            raise RuntimeError('a bug')
+
+        self.patch(self.host._transitions, 'claim', fail)
+
+        self.assertRaises(RuntimeError, self.claim)
 
         self.assert_kept()
 
     def test_the_removal_of_what_it_had(self) -> None:
         self.enforcer.is_failing = True
         self.assertRaises(exception.EnforcementFailed, self.claim)
-        self.assertEqual(State.CLAIMED, self.host.entries[SERVER].state)
+        self.assertEqual(self.former, self.host.entries[SERVER])
         self.enforcer.is_failing = False
 
         self.host.heal()
@@ -134,6 +147,14 @@ class FailedTest(RunningTestCase):
         self.assertEqual({OTHER}, {*self.host.entries})
         self.assertEqual({OTHER: 'claimed'}, self.read_rows())
         self.assertIn(f'server {SERVER} runs on without', self.log.output)
+
+    def test_placement_where_no_other_has_claimed(self) -> None:
+        """What a guest uses may look by now as if other software did."""
+        self.patch(view_mod, 'is_free', lambda *_: False)
+
+        self.host.undo(self.claim())
+
+        self.assert_kept()
 
     def test_one_of_a_guest_that_is_off_leaves_nothing(self) -> None:
         self.host.undo(self.host.claim(claim_elsewhere()))

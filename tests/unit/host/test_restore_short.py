@@ -62,6 +62,12 @@ class ShortTest(test_restore_failures.ActingRestoreTestCase):
 
         self.assertEqual([], self.run_round())
 
+    def test_one_answer_is_not_two_because_nova_is_at_work(self) -> None:
+        self.expect(4)
+        self.restore.expect({})
+
+        self.assertEqual([], self.run_round())
+
     def test_one_that_was_resized_since_has_enough(self) -> None:
         self.expect(4)
         self.expect(4)
