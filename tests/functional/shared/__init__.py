@@ -8,6 +8,7 @@
 * :mod:`.routes`: what Nova's API serves
 * :mod:`.rules`: rules of policies
 * :mod:`.proxies`: none, which need not be looked for
+* :mod:`.cells`: databases of cells, which no thread waits for
 * :mod:`.garbage`: what Python's collector need not look at
 * :mod:`.workers`: threads that wait for work
 * :mod:`.leftovers`: none, of threads that are busy
@@ -20,6 +21,7 @@ Nova, placement and their libraries that are supported.
 import functools
 
 from tests.functional.shared import aliases
+from tests.functional.shared import cells
 from tests.functional.shared import garbage
 from tests.functional.shared import proxies
 from tests.functional.shared import routes
@@ -37,4 +39,5 @@ def install() -> None:
     routes.install()
     rules.install()
     proxies.install()
+    cells.install()
     garbage.install()
