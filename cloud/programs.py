@@ -49,6 +49,16 @@ def get_beside(environment: str, name: str) -> str:
     return str(path)
 
 
+def list_key_owner() -> list[str]:
+    """Return the options of ``keystone-manage`` for the owner of new keys.
+
+    It demands them of root, and fails with them for another user.
+    """
+    if os.geteuid():
+        return []
+    return ['--keystone-user=0', '--keystone-group=0']
+
+
 def get_packaged(name: str) -> str:
     """Return the path of a program of the distribution.
 

@@ -110,6 +110,8 @@ def _keystone(parts: Parts) -> cloud_settings.Options:
         'database': {'connection': parts.database.url('keystone')},
         'token': {'provider': 'fernet', 'expiration': '86400'},
         'fernet_tokens': {'key_repository': str(lib / 'fernet')},
+        # Without, root would write below /etc, and others could not.
+        'fernet_receipts': {'key_repository': str(lib / 'fernet')},
         'credential': {'key_repository': str(lib / 'credential')},
         # The fewest: every token costs them.
         'identity': {'password_hash_rounds': '4'},

@@ -3,9 +3,6 @@
 """Makes the tables of all services, and the first user of keystone."""
 
 from concurrent import futures
-import getpass
-import grp
-import os
 
 from cloud.full import config
 from cloud import programs
@@ -50,10 +47,7 @@ def map_hosts(parts: config.Parts) -> None:
 def _make_keystone(parts: config.Parts) -> None:
     manage = programs.get('keystone-manage')
     where = f'--config-file={parts.folder.etc / "keystone.conf"}'
-    owner = (
-        f'--keystone-user={getpass.getuser()}',
-        f'--keystone-group={grp.getgrgid(os.getgid()).gr_name}',
-    )
+    owner = programs.list_key_owner()
     programs.run(manage, where, 'fernet_setup', *owner)
     programs.run(manage, where, 'credential_setup', *owner)
     programs.run(manage, where, 'db_sync')

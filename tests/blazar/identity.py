@@ -16,6 +16,7 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import session as ks_session
 from keystoneclient.v3 import client
 
+from cloud import programs
 from tests import ports
 
 PASSWORD = 'secret'
@@ -29,6 +30,8 @@ connection = sqlite:///{folder}/keystone.db?timeout=30
 [token]
 provider = fernet
 [fernet_tokens]
+key_repository = {folder}/fernet
+[fernet_receipts]
 key_repository = {folder}/fernet
 [credential]
 key_repository = {folder}/credential
@@ -69,8 +72,9 @@ class Identity(fixtures.Fixture):
         self.url = f'http://127.0.0.1:{self.port}/v3'
         path = pathlib.Path(self.folder, 'keystone.conf')
         path.write_text(CONFIG.format(folder=self.folder))
-        self._manage('fernet_setup')
-        self._manage('credential_setup')
+        owner = programs.list_key_owner()
+        self._manage('fernet_setup', *owner)
+        self._manage('credential_setup', *owner)
         self._manage('db_sync')
         # Its threads would lock one another out.
         database = sqlite3.connect(f'{self.folder}/keystone.db')
@@ -91,19 +95,11 @@ class Identity(fixtures.Fixture):
         self._make_user()
 
     def _manage(self, *words: str) -> None:
-        owner: list[str] = []
-        if words[0].endswith('_setup'):
-            owner = [
-                f'--keystone-user={os.getuid()}',
-                f'--keystone-group={os.getgid()}',
-            ]
-        program = pathlib.Path(sys.executable).with_name('keystone-manage')
         subprocess.run(
             [
-                program,
+                programs.get('keystone-manage'),
                 f'--config-file={self.folder}/keystone.conf',
                 *words,
-                *owner,
             ],
             check=True,
             capture_output=True,

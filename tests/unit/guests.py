@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from typing import Any
+import unittest
 
 import fixtures
 
@@ -62,7 +63,8 @@ class Guest(fixtures.Fixture):
 
     :param uuid: or another value of the option
     :param option: ``-pidfile`` has it lock that file, as libvirt does
-    :param user: number of the user that it runs as, if not of this process
+    :param user: number of the user that it runs as, if not of this process;
+        only root can have one, others skip the test
 
     :ivar pid: of the process, which is its first thread
     """
@@ -76,6 +78,10 @@ class Guest(fixtures.Fixture):
         user: int | None = None,
     ) -> None:
         super().__init__()
+        if user is not None and os.getuid():
+            raise unittest.SkipTest(
+                'needs to be root, for a process of another user'
+            )
         self._words = (option, uuid, str(user or 0), str(threads))
 
     def _setUp(self) -> None:

@@ -24,6 +24,10 @@ _REPLACED: dict[str, dict[str, Any]] = {
     'nova.virt.libvirt.LibvirtDriver._get_local_gb_info': {
         'return_value': {'total': 128, 'used': 44, 'free': 84}
     },
+    # Runs uptime, which not every machine has.
+    'nova.virt.libvirt.LibvirtDriver.get_host_uptime': {
+        'return_value': 'up 1 day'
+    },
     'nova.virt.libvirt.LibvirtDriver.snapshot': {},
     'nova.virt.libvirt.driver.libvirt_utils.file_open': {
         'side_effect': lambda *_args, **_kwargs: io.BytesIO()

@@ -287,8 +287,6 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assertNotIn('does not get', self.log.output)
 
     def test_a_server_of_a_user_that_is_not_known_is_a_problem(self) -> None:
-        if os.getuid():
-            self.skipTest('needs to be root, for a process of another user')
         guest = self.useFixture(guests.Guest(SERVER, 6, user=STRANGER))
         self.start_floating()
         self.assertEqual((), self.heal())
