@@ -7,6 +7,8 @@ import os
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources import exception
+from nova_ext_resources.host import ledger
 
 
 def find_ledger_path(
@@ -19,6 +21,22 @@ def find_ledger_path(
     """
     name = f'{reader.make_file_name(host)}.sqlite'
     return options.ledger_path or os.path.join(state_path, name)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of the files of a host.
+
+    :raises InvalidConfiguration: it cannot be made
+    """
+    try:
+        os.makedirs(path, mode=ledger.FOLDER_MODE, exist_ok=True)
+    except OSError as err:
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] state_path',
+            value=os.path.dirname(path),
+            reason=f'the folder {path} cannot be made: {err.strerror}. Let '
+            'the user of nova-compute write there',
+        ) from err
 
 
 def find_audit_path(state_path: str, host: str) -> str:

@@ -53,7 +53,8 @@ KEY = 'ext_resources'
 VERSION = 1
 
 #: Another key, of hosts that take part in live migrations: those with an
-#: older release have ``KEY`` only, and those without this package neither.
+#: older release have ``KEY`` only, and those on which Nova's own driver runs
+#: have neither.
 LIVE_KEY = 'ext_resources_live'
 
 #: What a document may take of the column; Nova has a few stats of its own.

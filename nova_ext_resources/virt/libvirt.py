@@ -14,6 +14,7 @@ from typing import Any
 import nova.conf
 from nova import exception as nova_exc
 from nova.virt import event as virtevent
+from nova.virt.libvirt import driver
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import excutils
@@ -21,6 +22,7 @@ from oslo_utils import excutils
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
+from nova_ext_resources.host import loading
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.virt import admission
@@ -45,6 +47,8 @@ class LibvirtDriver(
 
     Servers that request nothing of ours are left to Nova's driver.
     """
+
+    plain_driver = driver.LibvirtDriver
 
     _ext_admission: admission.Admission
 
@@ -100,6 +104,9 @@ class LibvirtDriver(
         does not show their caches.
         """
         super()._init_host_topology()
+        # The one plugin for which these count.
+        if 'resctrl' not in loading.list_enabled(self._ext.conf):
+            return
         try:
             topology.read_known(topology.PATH, topology.LEVELS)
         except errors.ResctrlError as err:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import functools
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import nova.conf
 from nova import exception as nova_exc
@@ -21,6 +21,8 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
+from nova_ext_resources.host import files
+from nova_ext_resources.host import loading
 from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
@@ -49,10 +51,48 @@ LOG = logging.getLogger(__name__)
 class ExtResourcesMixin(driver.ComputeDriver):
     """Comes before a ``ComputeDriver`` in the bases of a driver class."""
 
+    #: The driver of Nova that a class of ours is in place of. Where neither
+    #: plugins nor metrics are enabled, and nothing was here before, an
+    #: instance of that is made instead. Subclasses name their own, or none.
+    plain_driver: ClassVar[type[driver.ComputeDriver] | None] = None
+
     _ext: service.HostService
     _ext_claims: claims.Claims
     _ext_old: old_inventory.OldInventory
     _ext_collisions: collisions.Collisions
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        plain = vars(cls).get('plain_driver')
+        if plain is None or cls._is_needed():
+            return super().__new__(cls)
+        LOG.info(
+            'No inventory provider, enforcer or metrics of '
+            'nova-ext-resources are enabled, and there is no folder '
+            "%(folder)s from a former time: Nova's own %(driver)s runs",
+            {'folder': _find_state_path(), 'driver': plain.__name__},
+        )
+        return plain(*args, **kwargs)
+
+    @classmethod
+    def _is_needed(cls) -> bool:
+        """Return whether this host has anything to do, also from before.
+
+        What was enabled once has left a folder or a ledger, and perhaps
+        providers in placement and settings on the host, which are removed.
+        """
+        try:
+            conf = cls._read_conf(CONF.host)
+        except exception.InvalidConfiguration:
+            # init_host reports the error.
+            return True
+        folder = _find_state_path()
+        ledger = files.find_ledger_path(conf.ext_resources, folder, CONF.host)
+        return (
+            bool(loading.list_enabled(conf))
+            or conf.ext_resources_metrics.port > 0
+            or os.path.exists(folder)
+            or os.path.exists(ledger)
+        )
 
     @classmethod
     def check_start(cls) -> None:
@@ -112,11 +152,15 @@ class ExtResourcesMixin(driver.ComputeDriver):
     def _make_service(
         self, conf: cfg.ConfigOpts, host: str
     ) -> service.HostService:
+        state_path = _find_state_path()
+        # Also where ledger_path names another folder: this one tells the next
+        # start that there is something to remove, see _is_needed.
+        files.make_folder(state_path)
         return service.HostService(
             conf,
             host=host,
             node=node.LateNode(self.get_nodenames_by_uuid),
-            state_path=os.path.join(CONF.state_path, 'ext_resources'),
+            state_path=state_path,
             compute=self._make_nova_compute(host),
         )
 
@@ -425,3 +469,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def _release(self, instance: Any, operation: operations.Operation) -> None:
         self._ext_claims.release(instance.uuid, operation)
+
+
+def _find_state_path() -> str:
+    """Return the folder of files that no option names."""
+    return os.path.join(CONF.state_path, 'ext_resources')

@@ -38,8 +38,6 @@ _REPLACED: dict[str, dict[str, Any]] = {
     'nova.virt.libvirt.host.Host.get_online_cpus': {
         'return_value': set(range(8))
     },
-    # Reads the caches of this machine.
-    'nova_ext_resources.virt.libvirt.LibvirtDriver._init_host_topology': {},
 }
 
 ALL_DOMAINS = (
