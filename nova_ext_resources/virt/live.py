@@ -74,6 +74,8 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
     ) -> Any:
         """Claim: this is the last check, and comes after Nova's own claim.
 
+        :param migration: None from a conductor whose RPC is pinned to a
+            release that did not pass it, which Nova still accepts
         :raises MigrationPreCheckError: the server stays as it is, and Nova
             tries another host
         :raises NoValidHost: an extra spec is malformed; Nova tries none
@@ -94,6 +96,9 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         with refusals.translated():
             if self._has_nothing_here(instance, allocations):
                 return
+            if migration is None:
+                self._check_unnamed(instance, allocations)
+                return
             moved = self._make_moved(instance, migration)
             self._begin(instance, migration)
             self._ext_claims.claim(
@@ -103,6 +108,18 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
                 operations.Operation.MOVE_IN,
                 migration_uuid=migration.uuid,
             )
+
+    def _check_unnamed(
+        self, instance: Any, allocations: Mapping[str, Any] | None
+    ) -> None:
+        """Refuse a server of ours whose migration the conductor omits.
+
+        :raises MigrationPreCheckError: it has extended resources
+        :raises InvalidExtraSpec: one of its extra specs is malformed
+        """
+        self._ext_claims.make_request(instance, allocations)
+        if self._ext_claims.requests_resources(instance, instance.flavor):
+            raise refusals.make_no_migration(instance)
 
     def _begin(self, instance: Any, migration: Any) -> None:
         """Note that a migration is about to claim.
@@ -164,7 +181,9 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
             with excutils.save_and_reraise_exception():
                 tracker.take_back(
                     instance,
-                    lambda: self._give_up(instance, migration.id),
+                    lambda: self._give_up(
+                        instance, migration.id if migration else None
+                    ),
                     lambda: self._drop_claim(context, instance, migration),
                 )
 

@@ -95,11 +95,22 @@ def check_functions(instance: Any, functions: Collection[str]) -> None:
 
 
 def make_no_package(instance: Any) -> nova_exc.MigrationPreCheckError:
-    """Return why a server is not sent to a host without this package."""
+    """Return why a server is not sent to a host without our driver."""
     return nova_exc.MigrationPreCheckError(
         reason=f'server {errors.find_name(instance)} has extended '
         'resources, and the host that was chosen for it runs without '
-        'nova-ext-resources: install it there, or choose another host'
+        'nova-ext-resources, or with no plugin of it enabled: enable one '
+        'there, or choose another host'
+    )
+
+
+def make_no_migration(instance: Any) -> nova_exc.MigrationPreCheckError:
+    """Return why a server is refused whose migration is omitted."""
+    return nova_exc.MigrationPreCheckError(
+        reason=f'server {errors.find_name(instance)} has extended '
+        'resources, and the conductor omits the migration, because '
+        '[upgrade_levels] compute pins its RPC below 5.3: remove this option '
+        'from the nova.conf of the conductors, and migrate the server again'
     )
 
 

@@ -87,9 +87,15 @@ def has_live_claim(instance: Any, migration: Any) -> bool:
 
     It does so for a server with a NUMA topology. What it has left of a former
     migration does not count.
+
+    :param migration: None where the conductor omits it; Nova claims nothing
     """
     found = instance.migration_context
-    return found is not None and found.migration_id == migration.id
+    return (
+        found is not None
+        and migration is not None
+        and found.migration_id == migration.id
+    )
 
 
 def drop_live_claim(

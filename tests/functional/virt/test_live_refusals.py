@@ -3,8 +3,10 @@
 """Live migrations that a host refuses."""
 
 import types
+from typing import Any
 
 import fixtures
+from nova.compute import rpcapi
 from nova import context as nova_context
 from nova import objects
 from nova.virt import fake as nova_fake
@@ -79,6 +81,36 @@ class OtherReleaseTest(backends.Static, live.LiveFailureTestCase):
         self.get_manager(host).rt.stats[host] = found
         node.stats = found
         node.save()
+
+    def test_a_conductor_that_names_no_migration_is_told_why(self) -> None:
+        """As where ``[upgrade_levels] compute`` holds it to old calls."""
+        check = rpcapi.ComputeAPI.check_can_live_migrate_destination
+
+        def check_unnamed(*args: Any) -> Any:
+            return check(*args[:-2], None, None)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                rpcapi.ComputeAPI,
+                'check_can_live_migrate_destination',
+                check_unnamed,
+            )
+        )
+
+        plain = self.boot(self.make_flavor(), host='host1')
+
+        self.begin()
+
+        self.assert_still_on_host1()
+        self.assertEqual({}, self.get_host('host2').entries)
+        faults = objects.InstanceFaultList.get_by_instance_uuids(
+            nova_context.get_admin_context(), [self.uuid]
+        )
+        self.assertTrue(
+            any('[upgrade_levels]' in one.message for one in faults)
+        )
+        moved = self.migrate_live(plain)
+        self.assertEqual('host2', moved['OS-EXT-SRV-ATTR:host'])
 
     def test_an_older_source_would_not_release(self) -> None:
         self.forget('host1', stats.LIVE_KEY)
