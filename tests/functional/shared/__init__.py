@@ -9,6 +9,8 @@
 * :mod:`.rules`: rules of policies
 * :mod:`.proxies`: none, which need not be looked for
 * :mod:`.cells`: databases of cells, which no thread waits for
+* :mod:`.databases`: files that Nova's threads write in turn
+* :mod:`.patience`: more time for what Nova's test base waits for
 * :mod:`.garbage`: what Python's collector need not look at
 * :mod:`.workers`: threads that wait for work
 * :mod:`.leftovers`: none, of threads that are busy

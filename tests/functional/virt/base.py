@@ -3,8 +3,6 @@
 """Real Nova services with our driver, in process, on native threads."""
 
 from collections.abc import Callable
-import functools
-import importlib
 import os
 import pathlib
 import sys
@@ -22,18 +20,18 @@ from nova import objects
 from nova.tests.functional import integrated_helpers
 from testtools import content
 
-from cloud.lite import sqlite
 from nova_ext_resources.objects import stats
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
+from tests.functional.shared import databases
 from tests.functional.shared import garbage
 from tests.functional.shared import leftovers
+from tests.functional.shared import patience
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import workers
 from tests.functional.virt import slow
-from tests import statements
 
 CONF = nova.conf.CONF
 
@@ -54,9 +52,6 @@ token = admin
 endpoint_override = {placement}
 """
 
-#: Seconds for Nova's threads to get their turn on a busy machine.
-_PATIENCE = 60.0
-
 HOST_CONF = """
 [ext_resources_rmd]
 url = {url}
@@ -65,70 +60,8 @@ retries = 0
 """
 
 
-#: Where Nova's fixtures make a database, and with what.
-_DATABASE_MODULES = (
-    'nova.tests.fixtures.nova',
-    'nova.tests.functional.fixtures',
-)
-_MAKE_DATABASE = '_use_file_backed_sqlite_with_wal'
-
-
 class Killed(BaseException):
     """Ends a thread; with ``SystemExit``, eventlet would end the test."""
-
-
-class _SharedSqlite(fixtures.Fixture):
-    """Makes the threads of Nova and placement wait for each other's writes.
-
-    Nova's own fixtures open their files anew for every transaction. Whoever
-    closes one last takes it for itself for a moment, and then another thread
-    gets ``database is locked`` on a busy machine.
-    """
-
-    def _setUp(self) -> None:
-        _install_sqlite()
-        # By name: the attribute "nova" of the package is another module.
-        modules = [importlib.import_module(name) for name in _DATABASE_MODULES]
-        make = getattr(modules[0], _MAKE_DATABASE, None)
-        if make is None:
-            # Before Nova 34, databases are in memory: on eventlet, no thread
-            # is interrupted in a transaction.
-            return
-
-        def make_shared(name: str) -> tuple[str, str]:
-            url, path = make(name)
-            plugins = f'plugin={sqlite.NAME}&plugin={statements.NAME}'
-            return f'{url}?{plugins}', path
-
-        for module in modules:
-            self.useFixture(
-                fixtures.MockPatchObject(module, _MAKE_DATABASE, make_shared)
-            )
-
-
-_install_sqlite = functools.cache(sqlite.install)
-
-
-def _wait_longer(wait: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a method that waits and fails wait again on a busy machine."""
-
-    def wait_again(*args: Any, **kwargs: Any) -> Any:
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                return wait(*args, **kwargs)
-            except AssertionError:
-                if time.monotonic() > deadline:
-                    raise
-
-    return wait_again
-
-
-def _make_patient(waiting: Any, prefix: str) -> None:
-    """Have all methods that wait, by their names, wait longer."""
-    for name in dir(waiting):
-        if name.startswith(prefix):
-            setattr(waiting, name, _wait_longer(getattr(waiting, name)))
 
 
 def _describe() -> str:
@@ -158,7 +91,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         garbage.collect_threads()
         self.useFixture(leftovers.NoBusyThreads())
         # Nova's own tests wait for five seconds, or ten.
-        _make_patient(self, '_wait_')
+        patience.make_patient(self, '_wait_')
         # Nova's test base looks for its paste file in the source tree; a
         # wheel puts it below the prefix.
         self.useFixture(
@@ -170,11 +103,11 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         shared.install()
         self.useFixture(rules.NoFakePolicy())
         self.useFixture(routes.OneRouter())
-        self.useFixture(_SharedSqlite())
+        self.useFixture(databases.SharedSqlite())
         super().setUp()
         self.useFixture(slow.SlowNova())
         self.useFixture(workers.WokenWorkers())
-        _make_patient(self.notifier, 'wait_for_')
+        patience.make_patient(self.notifier, 'wait_for_')
         self.useFixture(rounds.OneAtATime())
         # Of libraries that Nova uses; its fixture turns some into errors.
         warnings.filterwarnings('ignore', category=ResourceWarning)
