@@ -10,8 +10,8 @@ its last lines name the tests, each with the last line of its traceback.
 A machine that lacks something, such as FUSE or root, skips the tests that
 need it, and the run succeeds. So that it is not taken for a whole one, its
 last lines count those tests by reason. In an environment of tox all these
-lines are also kept in its folder, where ``.ci/run`` finds them. The exit
-status is stestr's.
+lines are also kept in its folder, and so are the names of the tests that were
+skipped: there ``.ci/run`` finds them. The exit status is stestr's.
 
 stestr runs one test for each CPU at a time, or ``TESTS_PER_CPU``: tests of
 Nova's services wait for its threads and timers now and then. With
@@ -31,6 +31,7 @@ import io
 import os
 import pathlib
 import py_compile
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,8 +53,13 @@ FAILED = ('fail', 'uxsuccess', 'inprogress')
 #: Before the file that names tests that are not to run.
 LEFT_OUT = '--exclude-list'
 
-#: Below the folder of the environment.
+#: Below the folder of the environment: what a run ends with, and tests that
+#: it has skipped, in the form of stestr's ``--include-list``.
 FILE = 'last_lines.txt'
+SKIPPED = 'skipped.txt'
+
+#: How unittest names what skips all tests of a class, or of a module.
+_WHOLE = re.compile(r'setUp(?:Class|Module) \((.*)\)')
 
 #: Letters of what is told of a test that failed.
 _LINE = 300
@@ -87,7 +93,8 @@ def main(arguments: list[str]) -> int:
         *report_failed(find_failed(tests)),
         *report_skipped(count_reasons(tests)),
     ]
-    keep(lines)
+    keep(FILE, lines)
+    keep(SKIPPED, list_skipped(tests))
     for line in lines:
         print(line)
     return status
@@ -191,15 +198,35 @@ def find_last_line(details: Mapping[str, Any]) -> str:
 
 def count_reasons(tests: Iterable[Test]) -> dict[str, int]:
     """Return reason -> tests that were skipped for it."""
-    reasons = (
-        test['details'].get('reason')
-        for test in tests
-        if test['status'] == 'skip'
-    )
     return collections.Counter(
-        reason.as_text().strip() if reason else 'no reason'
-        for reason in reasons
+        find_reason(test) for test in tests if test['status'] == 'skip'
     )
+
+
+def find_reason(test: Test) -> str:
+    """Return why a test was skipped."""
+    reason = test['details'].get('reason')
+    return reason.as_text().strip() if reason else 'no reason'
+
+
+def list_skipped(tests: Iterable[Test]) -> list[str]:
+    """Return patterns of what this machine, or this user, could not run.
+
+    Where a class or a module skips all of its tests, it stands for them.
+    """
+    return [
+        make_pattern(test['id'])
+        for test in tests
+        if test['status'] == 'skip' and not find_reason(test).startswith(KNOWN)
+    ]
+
+
+def make_pattern(test_id: str) -> str:
+    """Return a regular expression of a test, or of those of a class."""
+    whole = _WHOLE.fullmatch(test_id)
+    if whole:
+        return rf'^{re.escape(whole[1])}\.'
+    return f'^{re.escape(test_id)}$'
 
 
 def report_left_out(arguments: list[str]) -> list[str]:
@@ -245,12 +272,12 @@ def count_tests(count: int) -> str:
     return '1 test' if count == 1 else f'{count} tests'
 
 
-def keep(lines: list[str]) -> None:
+def keep(name: str, lines: list[str]) -> None:
     """Write the lines where ``.ci/run`` finds them."""
     folder = os.environ.get('TOX_ENV_DIR')
     if folder:
         text = ''.join(f'{line}\n' for line in lines)
-        pathlib.Path(folder, FILE).write_text(text, encoding='utf-8')
+        pathlib.Path(folder, name).write_text(text, encoding='utf-8')
 
 
 if __name__ == '__main__':

@@ -45,6 +45,7 @@ class Database:
         self._data = folder.lib / 'mariadb'
         self._socket = folder.root / 'mariadb.sock'
         self._temporary = folder.lib / 'mariadb-tmp'
+        self._installer = programs.get_packaged('mariadb-install-db')
         self.child = child.Child(
             'mariadb',
             programs.get_packaged('mariadbd'),
@@ -69,7 +70,7 @@ class Database:
         # same folder, and fails when another one was faster.
         self._temporary.mkdir()
         programs.run(
-            programs.get_packaged('mariadb-install-db'),
+            self._installer,
             '--no-defaults',
             f'--user={getpass.getuser()}',
             f'--datadir={self._data}',

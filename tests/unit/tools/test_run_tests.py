@@ -55,8 +55,8 @@ class RunTestsTest(base.TestCase):
         )
         return done.returncode, done.stdout
 
-    def read_kept(self) -> str:
-        path = pathlib.Path(self.folder, 'last_lines.txt')
+    def read_kept(self, name: str = 'last_lines.txt') -> str:
+        path = pathlib.Path(self.folder, name)
         return path.read_text(encoding='utf-8')
 
     def test_a_list_of_tests_that_are_left_out_is_named(self) -> None:
@@ -103,6 +103,57 @@ class SecondTest(unittest.TestCase):
         self.assertEqual('    2  FUSE cannot mount here', last[1])
         self.assertEqual('    1  needs to be root', last[2])
         self.assertEqual(last, self.read_kept().splitlines())
+        self.assertEqual(
+            [
+                rf'^checks\.test_it\.{name}$'
+                for name in (
+                    r'FirstTest\.test_a',
+                    r'SecondTest\.test_c',
+                    r'SecondTest\.test_d',
+                )
+            ],
+            sorted(self.read_kept('skipped.txt').splitlines()),
+        )
+
+    def test_a_class_that_is_skipped_stands_for_its_tests(self) -> None:
+        status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise unittest.SkipTest('MariaDB is not installed')
+
+    def test_a(self):
+        pass
+
+
+class SecondTest(unittest.TestCase):
+    def test_b(self):
+        pass
+""")
+
+        self.assertEqual(0, status, output)
+        kept = os.path.join(self.folder, 'skipped.txt')
+        self.assertEqual(
+            [r'^checks\.test_it\.FirstTest\.'],
+            self.read_kept('skipped.txt').splitlines(),
+        )
+        _status, output = self.run_tool(
+            """
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        pass
+
+
+class SecondTest(unittest.TestCase):
+    def test_b(self):
+        self.fail()
+""",
+            '--concurrency',
+            '1',
+            '--include-list',
+            kept,
+        )
+        self.assertIn(' - Passed: 1\n', output)
 
     def test_a_failed_run_says_so_too_and_stays_failed(self) -> None:
         status, output = self.run_tool("""
