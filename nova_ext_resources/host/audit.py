@@ -13,6 +13,7 @@ import enum
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 
 State = assignment.State
 Entries = Mapping[str, assignment.Entry]
@@ -189,5 +190,5 @@ def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:
 def _find_height(one: assignment.Assignment) -> int:
     try:
         return bitmask.parse_mask(one.units['mask'])
-    except (KeyError, TypeError, ValueError):
+    except foreign_data.UNREADABLE:
         return 0

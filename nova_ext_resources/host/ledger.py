@@ -26,6 +26,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import ledger_guard
 from nova_ext_resources.host import ledger_tables as tables
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import foreign_data
 
 LOG = logging.getLogger(__name__)
 
@@ -343,7 +344,7 @@ def _translated(path: str, what: str, *, advice: str = '') -> Iterator[None]:
         yield
     except tables.VersionError as err:
         raise exception.LedgerError(path=path, reason=str(err)) from err
-    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as err:
+    except (sqlite3.Error, OSError, *foreign_data.UNREADABLE) as err:
         raise exception.LedgerError(
             path=path,
             reason=f'it {what}: {str(err).rstrip(".")}. '

@@ -5,12 +5,12 @@
 from collections.abc import Iterable
 import datetime
 import json
-import operator
 import sqlite3
 from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 
 #: In ``PRAGMA user_version``; incremented when a table changes.
 VERSION = 3
@@ -143,7 +143,7 @@ def dump(db: sqlite3.Connection) -> dict[str, list[sqlite3.Row]]:
 def read(db: sqlite3.Connection) -> dict[str, assignment.Entry]:
     """Return all entries by consumer uuid.
 
-    :raises ValueError, KeyError, TypeError: a row is malformed
+    :raises foreign_data.UNREADABLE: a row is malformed
     """
     # Both tables as they are at one moment, beside a writer too.
     db.execute('BEGIN')
@@ -161,7 +161,7 @@ def read(db: sqlite3.Connection) -> dict[str, assignment.Entry]:
                 rp_uuid=row['rp_uuid'],
                 rp_key=row['rp_key'],
                 resource_class=row['resource_class'],
-                amount=operator.index(row['amount']),
+                amount=foreign_data.read_whole(row['amount']),
                 units=_read_object(row['units']),
                 is_allocated=bool(row['is_allocated']),
             )
@@ -241,7 +241,7 @@ def _read_time(text: str) -> datetime.datetime:
 
 
 def _read_object(text: str) -> dict[str, Any]:
-    data = json.loads(text)
+    data = foreign_data.load_json(text)
     if not isinstance(data, dict):
         raise ValueError(f'{text} is not a JSON object')
     return data

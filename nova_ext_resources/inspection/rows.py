@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import holders as holders_obj
 from nova_ext_resources.objects import host_tree
@@ -379,5 +380,5 @@ def _units(mask: int) -> Mapping[str, Any]:
 def _read_mask(part: Part) -> int:
     try:
         return bitmask.parse_mask(part.units['mask'])
-    except (KeyError, TypeError, ValueError):
+    except foreign_data.UNREADABLE:
         return 0

@@ -13,6 +13,8 @@ import dataclasses
 import functools
 from typing import Any, Self
 
+from nova_ext_resources.objects import foreign_data
+
 #: Field of :class:`ClassConstraints` -> its key where it is published.
 _NAMES = {
     'needs': 'n',
@@ -75,7 +77,10 @@ class ClassConstraints:
         return cls(
             attributes=None
             if attributes is None
-            else {str(k): int(v) for k, v in attributes.items()},
+            else {
+                str(k): foreign_data.read_whole(v)
+                for k, v in attributes.items()
+            },
             is_uniform=bool(data.get('u')),
             **sets,
         )

@@ -25,11 +25,11 @@ absent, and pass over keys that they do not know.
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 import json
-import operator
 from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import view as view_obj
 
@@ -37,16 +37,6 @@ from nova_ext_resources.objects import view as view_obj
 KEY = 'ext_resources_holders'
 
 VERSION = 1
-
-#: What reading something raises that was written as something else.
-_UNREADABLE = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +116,7 @@ def decode(text: str | None) -> dict[str, Holder] | None:
     if not text:
         return None
     try:
-        data = json.loads(text)
+        data = foreign_data.load_json(text)
         if data['v'] != VERSION:
             return None
         places = [(str(rp_uuid), str(name)) for rp_uuid, name in data['p']]
@@ -134,7 +124,7 @@ def decode(text: str | None) -> dict[str, Holder] | None:
             str(consumer): _read(one, places)
             for consumer, one in data['s'].items()
         }
-    except _UNREADABLE:
+    except foreign_data.UNREADABLE:
         return None
 
 
@@ -145,23 +135,23 @@ def decode_reserved(
     if not text:
         return {}
     try:
-        data = json.loads(text)
+        data = foreign_data.load_json(text)
         if data['v'] != VERSION:
             return {}
         places = [(str(rp_uuid), str(name)) for rp_uuid, name in data['p']]
         return {
-            places[number]: _read_reserved(*values)
+            places[foreign_data.read_whole(number)]: _read_reserved(*values)
             for number, *values in data.get('r', ())
         }
-    except _UNREADABLE:
+    except foreign_data.UNREADABLE:
         return {}
 
 
 def _read_reserved(host: Any, other: Any, pools: Any) -> reserved_obj.Reserved:
-    for one in (host, other, pools):
-        if operator.index(one) < 0:
-            raise ValueError(f'{one} is below 0')
-    return reserved_obj.Reserved(host=host, other=other, pools=pools)
+    read = foreign_data.read_whole
+    return reserved_obj.Reserved(
+        host=read(host), other=read(other), pools=read(pools)
+    )
 
 
 def _read(one: Mapping[str, Any], places: list[view_obj.Place]) -> Holder:
@@ -176,12 +166,12 @@ def _read_rows(
     rows: Iterable[list[Any]], places: list[view_obj.Place]
 ) -> Iterable[assignment.Assignment]:
     for number, amount, units, *others in rows:
-        rp_uuid, name = places[number]
+        rp_uuid, name = places[foreign_data.read_whole(number)]
         yield assignment.Assignment(
             rp_uuid=rp_uuid,
             rp_key='',
             resource_class=name,
-            amount=int(amount),
+            amount=foreign_data.read_whole(amount),
             units=dict(units),
             is_allocated=not others,
         )

@@ -7,10 +7,9 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 
-#: The largest number of units that placement can store (a signed 32-bit
-#: database integer; its API schema refuses more).
-MAX_INT = 0x7FFFFFFF
+MAX_INT = foreign_data.MAX_INT
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,29 +48,24 @@ class Inventory:
                 f'{self.total}',
             )
         ratio = self.allocation_ratio
-        if (
-            isinstance(ratio, bool)
-            or not isinstance(ratio, int | float)
-            or not 0 < ratio <= 10000
-        ):
+        try:
+            foreign_data.read_number(
+                ratio, foreign_data.MIN_RATIO, foreign_data.MAX_RATIO
+            )
+        except ValueError as err:
             raise exception.InvalidResource(
                 name='inventory',
                 reason=f'allocation_ratio {ratio!r} is not a number above 0 '
                 'and up to 10000',
-            )
+            ) from err
 
     def _check_bounds(self, field: str, low: int) -> None:
-        value = getattr(self, field)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or not low <= value <= MAX_INT
-        ):
+        try:
+            foreign_data.read_whole(getattr(self, field), low)
+        except ValueError as err:
             raise exception.InvalidResource(
-                name='inventory',
-                reason=f'{field} {value!r} is not a whole number from {low} '
-                f'to {MAX_INT}',
-            )
+                name='inventory', reason=f'{field} {err}'
+            ) from err
 
     @property
     def capacity(self) -> int:

@@ -45,6 +45,7 @@ from typing import Any, NamedTuple, TypeAlias
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import view as view_obj
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
@@ -64,13 +65,8 @@ MAX_BYTES = 60 * 1024
 _HEAD = '{"f":'
 _TAIL = f',"v":{VERSION}}}'
 
-_DECODER = json.JSONDecoder()
-
 #: rp_uuid -> resource class -> what ``encode`` wrote of it.
 Providers: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
-
-#: What reading something raises that was written as something else.
-_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
 class Document(NamedTuple):
@@ -143,10 +139,8 @@ def decode(text: str | None) -> Document | None:
     if not text:
         return None
     try:
-        # Half of what json.loads does is not needed: it also looks for bytes
-        # and for blanks, and it is called for each of thousands of hosts.
-        data, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
+        data, end = foreign_data.load_first(text)
+    except foreign_data.UNREADABLE:
         return None
     if end != len(text) or not isinstance(data, dict):
         return None
@@ -172,8 +166,8 @@ def decode_totals(text: str | None) -> Mapping[str, Any] | None:
     if not text or not text.startswith(_HEAD) or not text.endswith(_TAIL):
         return None
     try:
-        totals, _end = _DECODER.raw_decode(text, len(_HEAD))
-    except (ValueError, RecursionError):
+        totals, _end = foreign_data.DECODER.raw_decode(text, len(_HEAD))
+    except foreign_data.UNREADABLE:
         return None
     return totals if isinstance(totals, dict) else None
 
@@ -215,7 +209,7 @@ def make_view(
         for resource_class, record in records.items():
             try:
                 tracked[rp_uuid, resource_class] = _read(record, trackers)
-            except _UNREADABLE as err:
+            except foreign_data.UNREADABLE as err:
                 if unread is not None:
                     kind = record.get('t') if isinstance(record, dict) else ''
                     unread[resource_class, str(kind)] = repr(err)
@@ -236,8 +230,10 @@ def make_view(
 def read_constraints(text: str) -> constraints_obj.Constraints:
     """Read ``k``; what is none does not constrain."""
     try:
-        return constraints_obj.Constraints.from_dict(json.loads(text))
-    except (*_UNREADABLE, RecursionError):
+        return constraints_obj.Constraints.from_dict(
+            foreign_data.load_json(text)
+        )
+    except foreign_data.UNREADABLE:
         return constraints_obj.Constraints()
 
 

@@ -10,6 +10,7 @@ from keystoneauth1 import exceptions as ks_exc
 import requests
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 
 #: (status, code) -> exception. Texts change between releases, these do not;
 #: placement gives codes since microversion 1.23.
@@ -100,7 +101,7 @@ def _read_error(response: requests.Response) -> tuple[str, str, str]:
         # Placement indents its texts over several lines.
         detail = ' '.join(str(error['detail']).split())
         return str(error.get('code', '')), detail, request_id
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except foreign_data.UNREADABLE:
         return '', ' '.join(response.text[:200].split()), request_id
 
 
@@ -144,7 +145,7 @@ def understood(action: str, response: requests.Response) -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError) as err:
+    except foreign_data.UNREADABLE as err:
         raise exception.PlacementUnavailable(
             action=action,
             status=response.status_code,

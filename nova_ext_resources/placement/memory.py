@@ -20,6 +20,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 
@@ -59,7 +60,7 @@ class Memory:
                 checksum, _newline, text = file.read().partition('\n')
             if checksum != _sum(text):
                 raise ValueError('it is damaged')
-            data = json.loads(text)
+            data = foreign_data.load_json(text)
             if (data['version'], data['node']) != (VERSION, node_uuid):
                 raise ValueError('another version or compute node wrote it')
             return {one['rp_uuid']: _load(one) for one in data['providers']}
@@ -67,10 +68,7 @@ class Memory:
             return {}
         except (
             OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
+            *foreign_data.UNREADABLE,
             exception.InvalidResource,
         ) as err:
             LOG.info(
@@ -195,7 +193,7 @@ def _load(data: Mapping[str, Any]) -> provider_obj.Provider:
         rp_uuid=data['rp_uuid'],
         name=data['name'],
         parent_uuid=data['parent_uuid'],
-        generation=int(data['generation']),
+        generation=foreign_data.read_whole(data['generation']),
         inventories={
             name: inventory_obj.Inventory(**own)
             for name, own in data['inventories'].items()

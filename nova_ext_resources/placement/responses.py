@@ -2,8 +2,8 @@
 
 """Placement's JSON -> values.
 
-Unexpected content raises ``ValueError``, ``LookupError``,
-``TypeError`` or ``AttributeError``; see ``errors.understood``.
+Unexpected content raises one of ``foreign_data.UNREADABLE``; see
+``errors.understood``.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
@@ -54,12 +55,12 @@ def parse_provider(body: Mapping[str, Any]) -> provider_obj.Provider:
         rp_uuid=body['uuid'],
         name=body['name'],
         parent_uuid=body['parent_provider_uuid'],
-        generation=int(body['generation']),
+        generation=foreign_data.read_whole(body['generation']),
     )
 
 
 def parse_generation(body: Mapping[str, Any]) -> int:
-    return int(body['resource_provider_generation'])
+    return foreign_data.read_whole(body['resource_provider_generation'])
 
 
 def parse_inventories(
@@ -81,7 +82,7 @@ def parse_holders(body: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     for consumer_uuid, held in sorted(body.items()):
         for resource_class, amount in held['resources'].items():
             amounts = holders.setdefault(resource_class, {})
-            amounts[consumer_uuid] = int(amount)
+            amounts[consumer_uuid] = foreign_data.read_whole(amount)
     return holders
 
 

@@ -9,9 +9,7 @@ import json
 from typing import TypeAlias
 
 from nova_ext_resources.objects import bitmask
-
-#: What reading something raises that was written as something else.
-_UNREADABLE = (RecursionError, TypeError, ValueError)
+from nova_ext_resources.objects import foreign_data
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ def read_cells(text: str) -> tuple[Cell, ...] | None:
     try:
         return tuple(
             Cell(bitmask.parse_list(cpus), bitmask.parse_list(free))
-            for cpus, free in json.loads(text)
+            for cpus, free in foreign_data.load_json(text)
         )
-    except _UNREADABLE:
+    except foreign_data.UNREADABLE:
         return None

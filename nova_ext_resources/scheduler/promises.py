@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -193,7 +194,7 @@ class Followed:
         except exception.StoreError as err:
             failure = err
         # Of a row that cannot be read, as a newer release writes it.
-        except (LookupError, TypeError, ValueError) as err:
+        except foreign_data.UNREADABLE as err:
             failure = exception.StoreError(
                 reason=f'a row cannot be read: {err!r}'
             )

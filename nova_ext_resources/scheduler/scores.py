@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.conf import scheduler as options
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import interval
 
 
@@ -94,7 +95,7 @@ def _find_share(total: Any) -> float | None:
     try:
         free, used = total
         share: float = free / (free + used)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+    except foreign_data.UNREADABLE:
         return None
     # A value of one host must not spoil the comparison of the others. This
     # is false for NaN too.

@@ -4,12 +4,13 @@
 
 from collections.abc import Mapping
 import http
-import json
 import re
 import textwrap
 from typing import Any
 
 from nova import exception as nova_exc
+
+from nova_ext_resources.objects import foreign_data
 
 #: Characters of an answer that are shown.
 _MAX_ANSWER = 500
@@ -48,8 +49,8 @@ def explain(err: nova_exc.NovaException, names: Mapping[str, str]) -> str:
 def _read_answer(text: str) -> Mapping[str, Any]:
     """Return the error in an answer; nothing where it is of other form."""
     try:
-        error = json.loads(text)['errors'][0]
-    except (ValueError, TypeError, KeyError, IndexError):
+        error = foreign_data.load_json(text)['errors'][0]
+    except foreign_data.UNREADABLE:
         return {}
     return error if isinstance(error, Mapping) else {}
 

@@ -6,7 +6,10 @@ Runs are the same everywhere, so that a failure is not a matter of luck.
 ``HYPOTHESIS_PROFILE=search`` looks elsewhere each time, and longer.
 """
 
+from collections.abc import Iterator
+import copy
 import functools
+import json
 import operator
 import os
 from typing import Any
@@ -85,3 +88,87 @@ def inventories(draw: st.DrawFn) -> inventory.Inventory:
             st.floats(min_value=0.0625, max_value=10000, width=32)
         ),
     )
+
+
+#: Values that JSON and YAML can write, and that a reader may not expect.
+#: Python's JSON reads 1e400 as infinity.
+ODD: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 1.5, 4.0, 1e308, 1 << 31, 10**30, 10**400),
+    *(float('inf'), float('-inf'), float('nan')),
+    *('', 'x', ' 7f ', '0x7f', '1_0', '-5', '1-', '7-3', '0-99999999999'),
+    *('\u0661', '\ud800', '9' * 5000, 'f' * 300, '[[', 'Infinity'),
+    *([], [1], [[]], [[1, 2, 3, 4]], [None], {}, {'a': 1}, {'': {}}),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, good: Any) -> Any:
+    """A document in which other values are in places, or other keys."""
+    data = copy.deepcopy(good)
+    for _ in range(draw(st.integers(min_value=1, max_value=3))):
+        places = [*_list_places(data)]
+        if not places:
+            return draw(st.sampled_from(ODD))
+        part, key = draw(st.sampled_from(places))
+        odd = copy.deepcopy(draw(st.sampled_from(ODD)))
+        match draw(st.sampled_from(('put', 'put', 'put', 'rename', 'delete'))):
+            case 'rename' if isinstance(part, dict):
+                part[str(odd)] = part.pop(key)
+            case 'delete':
+                del part[key]
+            case _:
+                part[key] = odd
+    return data
+
+
+def list_damaged(good: Any) -> Iterator[Any]:
+    """Return a document with each odd value in each place."""
+    for number in range(len([*_list_places(good)])):
+        for odd in ODD:
+            data = copy.deepcopy(good)
+            part, key = [*_list_places(data)][number]
+            part[key] = copy.deepcopy(odd)
+            yield data
+
+
+def _list_places(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Return each part of a document with each of its keys."""
+    match data:
+        case dict():
+            keys: list[Any] = [*data]
+        case list():
+            keys = [*range(len(data))]
+        case _:
+            return
+    for key in keys:
+        yield data, key
+        yield from _list_places(data[key])
+
+
+#: Texts that are no values at all, or that take long to read.
+ODD_JSON = (
+    *('', 'x', '{', '[' * 100_000, 'null', '"', '1e400', '{"a":1,"a":2}'),
+    *('NaN', '-Infinity', '\x00', '\ud800', '9' * 5000, '{"v":1e999}'),
+)
+_MARK = 'ODD-TEXT'
+
+
+@st.composite
+def damaged_json(draw: st.DrawFn, good: Any) -> str:
+    """The text of a damaged document, which may be no JSON at all."""
+    text = json.dumps(draw(_marked(good)))
+    return text.replace(f'"{_MARK}"', draw(st.sampled_from(ODD_JSON)))
+
+
+def _marked(good: Any) -> st.SearchStrategy[Any]:
+    """A damaged document, or one in which a mark is in one place."""
+    places = [*_list_places(good)]
+
+    def mark(number: int) -> Any:
+        data = copy.deepcopy(good)
+        part, key = [*_list_places(data)][number]
+        part[key] = _MARK
+        return data
+
+    numbers = st.sampled_from(range(len(places)))
+    return st.one_of(damaged(good), numbers.map(mark), st.just(_MARK))

@@ -24,6 +24,7 @@ from nova_ext_resources.claims.checks import numa_affinity
 from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
@@ -38,9 +39,6 @@ Sizes: TypeAlias = tuple[int, ...] | None
 #: Returns the free dedicated CPUs of each of the host's NUMA cells; None
 #: when the host has not reported any. Called when it matters only.
 FindFree: TypeAlias = Callable[[], Sequence[set[int]] | None]
-
-#: What describing something raises that is no record.
-_NO_RECORD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 class Rank(NamedTuple):
@@ -195,7 +193,7 @@ class Judge:
             return self._verdicts[shape]
         except KeyError:
             pass
-        except _NO_RECORD:
+        except foreign_data.UNREADABLE:
             shape = ()
         view = self._read(document)
         decision = self._decide(view, candidate, self._unpinned)
@@ -352,7 +350,8 @@ def _describe_units(
     record: Mapping[str, Any], amount: int
 ) -> tuple[object, ...]:
     get, state = record.get, record['s']
-    # Keys and values one by one: no tuple is made for each pair.
+    # Keys and values one by one: no tuple is made for each pair. With types:
+    # True equals 1, but is no number of units.
     return (
         record['t'],
         amount,
@@ -361,4 +360,5 @@ def _describe_units(
         get('n'),
         *state,
         *state.values(),
+        *map(type, state.values()),
     )

@@ -17,6 +17,7 @@ import datetime
 from typing import Any
 
 from nova_ext_resources.claims.schedule import candidates as candidates_mod
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import stats
 
 #: After so many seconds, a server that a host has not published was not built
@@ -207,8 +208,11 @@ def _read_used(text: str | None) -> dict[str, int]:
     """
     try:
         totals = stats.decode_totals(text) or {}
-        return {name: int(used) for name, (_free, used) in totals.items()}
-    except (TypeError, ValueError):
+        return {
+            name: foreign_data.read_capacity(used)
+            for name, (_free, used) in totals.items()
+        }
+    except foreign_data.UNREADABLE:
         return {}
 
 

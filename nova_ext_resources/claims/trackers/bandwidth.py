@@ -10,10 +10,10 @@ others leave bandwidth free; without, the amount is also the most.
 
 from collections.abc import Mapping
 import dataclasses
-import operator
 from typing import Any, Self
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 
@@ -33,10 +33,9 @@ class BandwidthState(count.CountState):
 
         :raises ValueError: the step is not a positive number
         """
-        step = operator.index(data['s'])
-        if step < 1:
-            raise ValueError(f'the step is {step}; it must be 1 or more')
-        return cls(operator.index(data['c']), operator.index(data['u']), step)
+        read = foreign_data.read_capacity
+        step = foreign_data.read_whole(data['s'], 1)
+        return cls(read(data['c']), read(data['u']), step)
 
 
 class BandwidthTracker(count.RangeTracker):

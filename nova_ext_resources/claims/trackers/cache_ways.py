@@ -58,6 +58,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 
@@ -161,7 +162,7 @@ class CacheWaysTracker(base.Tracker):
     def understands(self, units: Mapping[str, Any]) -> bool:
         try:
             bitmask.parse_mask(units['mask'])
-        except (KeyError, TypeError, ValueError):
+        except foreign_data.UNREADABLE:
             return False
         return True
 

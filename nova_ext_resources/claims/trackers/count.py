@@ -4,13 +4,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
-import operator
 import re
 from typing import Any, Self
 
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 #: Values of attributes that are numbers; placement's own are not longer.
@@ -63,7 +63,8 @@ class CountState:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(operator.index(data['c']), operator.index(data['u']))
+        read = foreign_data.read_capacity
+        return cls(read(data['c']), read(data['u']))
 
 
 class CountTracker(base.Tracker):

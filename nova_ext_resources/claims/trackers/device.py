@@ -21,6 +21,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import requirement
 
@@ -176,7 +177,7 @@ class DeviceTracker(base.Tracker):
     def understands(self, units: Mapping[str, Any]) -> bool:
         try:
             return bool(check_names(units['names']))
-        except (KeyError, TypeError, ValueError):
+        except foreign_data.UNREADABLE:
             return False
 
     def find_lost(

@@ -10,9 +10,10 @@ function, or the name of its interface, stands for its virtual functions too.
 
 from collections.abc import Iterable, Mapping
 import dataclasses
-import json
 import re
 from typing import Any, Protocol
+
+from nova_ext_resources.objects import foreign_data
 
 _ANY = '*'
 
@@ -89,12 +90,12 @@ def parse(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
     found = []
     for text in values:
         try:
-            data = json.loads(text)
+            data = foreign_data.load_json(text)
             entries = [data] if isinstance(data, dict) else data
             if not isinstance(entries, list):
                 raise ValueError('an object is needed, or a list of them')
             found += [_make(one) for one in entries]
-        except (AttributeError, TypeError, ValueError, re.error) as err:
+        except (*foreign_data.UNREADABLE, re.error) as err:
             raise ValueError(f'{text}: {err}') from err
     return tuple(found)
 

@@ -7,18 +7,15 @@ Whatever makes no sense raises ``ValueError``, with the reason.
 
 from collections.abc import Mapping
 import datetime
-import json
 import math
-from typing import Any, NoReturn
+from typing import Any
 
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
 #: Of whatever a source counts; more makes no sense.
 _MAX_NUMBER = 1e300
-
-#: Characters of a wrong value that a log and an alarm show.
-_MAX_SHOWN = 40
 
 
 def parse_document(
@@ -108,29 +105,14 @@ def _make_reading(
 
 
 def _parse_json(text: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError as err:
-        raise ValueError('it is nested too deeply') from err
+    document = foreign_data.load_json(text)
     if not isinstance(document, dict):
         raise ValueError('it is not a JSON object')
     return document
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f'{name} is not a number')
-
-
 def _read_number(document: Mapping[str, Any], name: str) -> int | float:
-    value = document.get(name)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        # Nor is NaN; and an int may be larger than any float.
-        or not 0 <= value <= _MAX_NUMBER
-    ):
-        raise ValueError(
-            f'"{name}" is {repr(value)[:_MAX_SHOWN]}, and not a number from 0 '
-            'up'
-        )
-    return value
+    try:
+        return foreign_data.read_number(document.get(name), 0, _MAX_NUMBER)
+    except ValueError as err:
+        raise ValueError(f'"{name}": {err}') from err

@@ -18,6 +18,7 @@ import pathlib
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 
 LOG = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Journal:
         """
         try:
             with open(self.path, encoding='utf-8') as file:
-                data = json.load(file)
+                data = foreign_data.load_json(file.read())
             return Progress(
                 source=str(data['source']),
                 target=str(data['target']),
@@ -98,7 +99,7 @@ class Journal:
             )
         except FileNotFoundError:
             return None
-        except (OSError, KeyError, TypeError, ValueError) as err:
+        except (OSError, *foreign_data.UNREADABLE) as err:
             reason = (
                 f'it cannot be read ({err}). A hand-over wrote it; move it '
                 f'away and run {COMMAND} again with the same --from and --to'

@@ -6,11 +6,12 @@ Blazar reads a body, and looks which answer the caller accepts, where nothing
 catches a failure; the latter when all is done.
 """
 
-import json
 from typing import Any
 
 from blazar.api.v1 import utils as api_utils
 import flask
+
+from nova_ext_resources.objects import foreign_data
 
 _WITH_BODY = ('POST', 'PUT')
 
@@ -31,8 +32,8 @@ def _read() -> Any:
     if request.mimetype not in ('', 'application/json'):
         return _refuse(415, 'the body must be application/json')
     try:
-        data = json.loads(request.get_data() or '{}')
-    except (ValueError, RecursionError) as err:
+        data = foreign_data.load_json(request.get_data() or '{}')
+    except ValueError as err:
         return _refuse(400, f'the body is no JSON: {err}')
     if not isinstance(data, dict):
         return _refuse(400, 'the body is no JSON object')

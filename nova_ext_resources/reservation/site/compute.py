@@ -13,6 +13,7 @@ import requests
 
 from nova_ext_resources.conf import placement as placement_conf
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import nova_server
 
@@ -320,7 +321,7 @@ class Compute:
     ) -> _T:
         try:
             return parse(answer)
-        except (ValueError, LookupError, TypeError, AttributeError) as err:
+        except foreign_data.UNREADABLE as err:
             raise exception.ComputeUnavailable(
                 action=action,
                 reason=f'its response cannot be read ({err!r}); {_ADVICE}',
@@ -336,7 +337,7 @@ def is_not_found(response: requests.Response) -> bool:
         return False
     try:
         return 'itemNotFound' in response.json()
-    except (ValueError, TypeError):
+    except foreign_data.UNREADABLE:
         return False
 
 

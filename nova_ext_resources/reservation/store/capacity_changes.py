@@ -6,6 +6,7 @@ import json
 
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
@@ -105,7 +106,7 @@ def read_changes(
 
 
 def _read(row: sa.Row[tuple[object, ...]]) -> capacity_change.CapacityChange:
-    amounts = json.loads(row.amounts)
+    amounts = foreign_data.load_json(row.amounts)
     return capacity_change.CapacityChange(
         key=row.capacity_change,
         during=interval.Interval(row.starts_at, row.ends_at),

@@ -7,6 +7,7 @@ import functools
 import json
 from typing import Any
 
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
@@ -37,8 +38,8 @@ def read_request(text: str) -> request_mod.Request:
 
     :raises ValueError: a field is missing or wrong
     """
-    document = json.loads(text)
     try:
+        document = foreign_data.load_json(text)
         return request_mod.Request(
             **{
                 **document,
@@ -51,14 +52,14 @@ def read_request(text: str) -> request_mod.Request:
                 ),
             }
         )
-    except (KeyError, TypeError) as err:
+    except foreign_data.UNREADABLE as err:
         raise ValueError(f'this is no request: {err!r} in {text}') from err
 
 
 @functools.lru_cache(_FLYWEIGHTS)
 def _read_demand(text: str) -> demand_mod.Demand:
     """Make a demand of its JSON; the same one for all of a flavor."""
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = foreign_data.load_json(text)
     asked = document['requirement']
     groups = tuple(
         requirement_obj.RequestGroup(**one) for one in asked['groups']

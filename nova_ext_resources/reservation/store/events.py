@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from oslo_utils import uuidutils
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -199,7 +200,7 @@ def _try_forget(database: database_mod.Database) -> int:
 
 
 def _parse(row: Any) -> event_mod.Event:
-    facts: Mapping[str, Any] = json.loads(row.facts)
+    facts: Mapping[str, Any] = foreign_data.load_json(row.facts)
     return event_mod.Event(
         uuid=row.event,
         kind=event_mod.Kind(row.kind),
@@ -207,5 +208,5 @@ def _parse(row: Any) -> event_mod.Event:
         reservation=row.subject,
         happened_at=row.happened_at,
         facts=facts,
-        private=json.loads(row.private),
+        private=foreign_data.load_json(row.private),
     )

@@ -16,6 +16,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
@@ -163,8 +164,8 @@ def list_asking(connection: sa.Connection) -> list[Asking]:
     found = []
     for uuid, project, subject, remaining, created_at in rows:
         # What is no list is logged when something is sent.
-        with contextlib.suppress(ValueError):
-            seconds = json.loads(remaining)
+        with contextlib.suppress(*foreign_data.UNREADABLE):
+            seconds = foreign_data.load_json(remaining)
             found.append(Asking(uuid, project, subject, seconds, created_at))
     return found
 
@@ -283,7 +284,7 @@ def _parse(row: Any) -> Follower:
     """
     try:
         return _try_parse(row)
-    except (ValueError, TypeError) as err:
+    except foreign_data.UNREADABLE as err:
         raise exception.StoreError(
             reason=f'subscription {row.subscription} cannot be read: {err}. '
             'Delete it, and make another one'
@@ -307,12 +308,12 @@ def _try_parse(row: Any) -> Follower:
             # Another release may know more.
             kinds=frozenset(
                 event_mod.Kind(one)
-                for one in json.loads(row.kinds)
+                for one in foreign_data.load_json(row.kinds)
                 if one in known
             ),
             reservation=row.subject,
             watched=watched,
-            remaining=tuple(json.loads(row.remaining)),
+            remaining=tuple(foreign_data.load_json(row.remaining)),
             secret=row.secret,
             created_at=row.created_at,
         ),

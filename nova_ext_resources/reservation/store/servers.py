@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import shards
@@ -396,7 +397,7 @@ def _read_server(
         key=key,
         host=host,
         during=interval.Interval(*during),
-        cpus=None if cpus is None else frozenset(json.loads(cpus)),
+        cpus=None if cpus is None else frozenset(foreign_data.load_json(cpus)),
         assignments=parse_assignments(assignments),
         consumer=consumer,
         taken_at=taken_at,
@@ -409,4 +410,6 @@ def parse_assignments(text: str) -> tuple[assignment.Assignment, ...]:
 
     Of one flavor, all servers that a host has ever had take the same.
     """
-    return tuple(assignment.Assignment(**one) for one in json.loads(text))
+    return tuple(
+        assignment.Assignment(**one) for one in foreign_data.load_json(text)
+    )

@@ -489,7 +489,10 @@ class RefusedLedgerTest(LedgerTestCase):
             "entry SET enforcers = '{\"rmd\": 1}'",
             "assignment SET units = 'ff'",
             "assignment SET units = '[1]'",
+            "assignment SET units = '{\"max\": Infinity}'",
+            f"assignment SET units = '{'[' * 9999}'",
             "assignment SET amount = 'many'",
+            'assignment SET amount = 2147483648',
         ):
             with self.subTest(change=change):
                 self.path = os.path.join(self.make_folder(), 'ledger.sqlite')

@@ -4,7 +4,10 @@
 
 from collections.abc import Mapping
 import dataclasses
+import json
 
+import hypothesis
+from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.inspection import rows as rows_mod
@@ -15,6 +18,7 @@ from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import trees
+from tests.unit import strategies
 
 Kind = rows_mod.Kind
 Source = rows_mod.Source
@@ -256,3 +260,18 @@ class RowsTest(base.TestCase):
 
         self.assertEqual(12, len(row.ways or ()))
         self.assertIn(trees.TWO, [one.consumer for one in row.parts])
+
+    @hypothesis.given(st.data())
+    def test_damaged_texts_are_no_reason_to_fail(
+        self, drawn: st.DataObject
+    ) -> None:
+        good = trees.make_publication(
+            reserved={(trees.L3_0, trees.WAYS): Reserved(host=0x800)}
+        )
+        for field in ('document', 'holders'):
+            data = json.loads(getattr(good, field))
+            text = json.dumps(drawn.draw(strategies.damaged(data)))
+
+            self.list_rows(
+                published=dataclasses.replace(good, **{field: text})
+            )

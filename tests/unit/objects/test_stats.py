@@ -47,8 +47,9 @@ views = st.builds(
         max_size=8,
     ),
 )
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    st.one_of(st.none(), st.booleans(), st.integers(), FLOATS, st.text()),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(
@@ -292,7 +293,11 @@ class TestDecode(base.TestCase):
             self.assertIsNone(stats.decode(text))
 
     def test_what_is_no_document_is_none(self) -> None:
-        for text in ('{', 'x', '[]', '"v"', '1', 'null', '{"v":1}'):
+        for text in (
+            *('{', 'x', '[]', '"v"', '1', 'null', '{"v":1}'),
+            *('{"v":1,"p":{"a":Infinity}}', '{"v":1,"p":{"a":1e400}}'),
+            *('{"v":1,"p":{"\\ud800":1}}', '{"v":1,"p":{"\ud800":1}}'),
+        ):
             with self.subTest(text=text):
                 self.assertIsNone(stats.decode(text))
 
@@ -334,8 +339,10 @@ class TestMakeView(base.TestCase):
             {'t': 'count', 's': None},
             {'t': 'count', 's': {'c': 4}},
             {'t': 'count', 's': {'c': 'x', 'u': 0}},
-            {'t': 'count', 's': {'c': float('inf'), 'u': 0}},
-            {'t': 'count', 's': {'c': float('nan'), 'u': 0}},
+            {'t': 'count', 's': {'c': True, 'u': 0}},
+            {'t': 'count', 's': {'c': 4.0, 'u': 0}},
+            {'t': 'count', 's': {'c': 4, 'u': -1}},
+            {'t': 'count', 's': {'c': 10**30, 'u': 0}},
             {'t': 'cache_ways', 's': {'w': 7, 't': '0'}},
             {'t': 'cache_ways', 's': {'w': '-7', 't': '0'}},
             {'t': 'count', 's': state, 'i': ['one']},

@@ -4,8 +4,11 @@
 
 from collections.abc import Mapping
 import dataclasses
+import json
 from typing import Any
 
+import hypothesis
+from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.claims import decide
@@ -22,6 +25,7 @@ from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import published
 from tests import base
 from tests.unit.reservation import hosts
+from tests.unit import strategies
 
 L3 = ('host L3_0', 'host L3_1')
 RDT = 'host RDT'
@@ -373,6 +377,22 @@ class PublishedTest(base.TestCase):
 
         self.assertEqual('count', found.view.tracked[WAYS[1]].tracker)
         self.assertEqual('cache_ways', found.view.tracked[WAYS[0]].tracker)
+
+    @hypothesis.given(st.data())
+    def test_damaged_texts_are_no_reason_to_fail(
+        self, drawn: st.DataObject
+    ) -> None:
+        if not self.entries:
+            self.boot(uuids.mine)
+        good = self.publish()
+        for field in ('document', 'holders', 'cells'):
+            data = json.loads(getattr(good, field))
+            text = json.dumps(drawn.draw(strategies.damaged(data)))
+            told = dataclasses.replace(good, **{field: text})
+
+            found = self.apply({uuids.mine: self.slot()}, told)
+
+            self.assertEqual('host', found.name)
 
 
 class PublicationTest(base.TestCase):

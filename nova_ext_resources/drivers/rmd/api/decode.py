@@ -3,8 +3,7 @@
 """RMD's JSON as values. Pure; see :meth:`.response.RmdResponse.read`.
 
 Fields that are not needed are ignored, so that other versions of RMD pass.
-JSON of any other form raises AttributeError, LookupError, TypeError or
-ValueError.
+JSON of any other form raises one of ``foreign_data.UNREADABLE``.
 """
 
 from collections.abc import Mapping
@@ -14,12 +13,12 @@ from typing import Any, get_args
 from nova_ext_resources.drivers.rmd.api import text
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import foreign_data
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f'{value!r} is not a count')
-    return value
+    # RMD's numbers are unsigned, of 32 bits.
+    return foreign_data.read_whole(value, high=0xFFFFFFFF)
 
 
 def _cache(data: Mapping[str, Any]) -> values.RmdCache:
@@ -88,7 +87,7 @@ def workload(data: Any) -> values.RmdWorkload:
     """Read one workload."""
     core_ids: frozenset[int] = frozenset()
     # Other software may have written ranges; the record still counts.
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(*foreign_data.UNREADABLE):
         core_ids = frozenset(map(int, data.get('core_ids', ())))
     cache = data['rdt']['cache']
     return values.RmdWorkload(

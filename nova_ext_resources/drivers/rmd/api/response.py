@@ -9,11 +9,11 @@ no text.
 
 from collections.abc import Callable
 import dataclasses
-import json
 import re
 from typing import Any, NoReturn, TypeVar
 
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.objects import foreign_data
 
 _T = TypeVar('_T')
 
@@ -86,14 +86,8 @@ class RmdResponse:
         :raises MalformedResponse: it is no JSON, or JSON of something else
         """
         try:
-            return convert(json.loads(self.text))
-        except (
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as err:
+            return convert(foreign_data.load_json(self.text))
+        except foreign_data.UNREADABLE as err:
             self.raise_malformed(
                 f'{type(err).__name__} {err} while reading it: '
                 f'{self.reason!r}',

@@ -7,6 +7,8 @@ import dataclasses
 import json
 from typing import Any, TypeAlias
 
+import hypothesis
+from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.claims import base as claims_base
@@ -19,6 +21,7 @@ from nova_ext_resources.objects import view as view_obj
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
+from tests.unit import strategies
 
 ROOT: str = uuidsentinel.root
 TRACKERS = builders.make_trackers()
@@ -441,3 +444,42 @@ class TakeTestCase(base.TestCase):
         make_judge().take(document, ON_0)
 
         self.assertEqual(before, json.dumps(document))
+
+
+class DamagedTestCase(base.TestCase):
+    """Documents of hosts that are newer, broken or hostile."""
+
+    def check(self, text: str, data: Any) -> None:
+        """Assert that one host's document costs another one nothing."""
+        good, document = stats.decode(text), stats.decode(json.dumps(data))
+        assert good is not None
+        judge = make_judge()
+        if document is not None:
+            judge.explain(document, (ON_0, ON_1), lambda: FREE)
+            judge.choose(document, (ON_0, ON_1), lambda: FREE)
+            for one in (ON_0, ON_1):
+                judge.can_give(judge.take(document, one), one)
+
+        kept = judge.choose(good, (ON_0, ON_1), lambda: FREE)
+
+        self.assertEqual(choose(good), kept)
+
+    @hypothesis.given(st.data())
+    def test_one_costs_no_other_host_anything(
+        self, drawn: st.DataObject
+    ) -> None:
+        text = stats.encode(builders.make_view([0x001, 0x7FF]))
+        data = drawn.draw(strategies.damaged(json.loads(text)))
+
+        self.check(text, data)
+
+    def test_what_equals_a_number_is_not_taken_for_it(self) -> None:
+        # What is no number there is left to the host.
+        for clos, odd in ((0, False), (0, 0.0), (1, True), (1, 1.0)):
+            with self.subTest(odd=odd):
+                text = stats.encode(builders.make_view(clos=clos))
+                data = json.loads(text)
+                state = data['p'][builders.RDT][builders.CLOS]['s']
+                state.update(c=odd, u=state['u'])
+
+                self.check(text, data)

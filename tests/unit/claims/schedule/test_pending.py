@@ -4,13 +4,18 @@
 
 import dataclasses
 import datetime
+import json
 from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
 
 from nova_ext_resources.claims.schedule import pending
 from nova_ext_resources.objects import stats
 from tests import base
 from tests.unit import builders
 from tests.unit.claims.schedule import test_candidates
+from tests.unit import strategies
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -182,3 +187,28 @@ class PendingTest(base.TestCase):
         self.now += pending.SHOWN_SECONDS + 1
 
         self.assertFalse(self.give(publish(8, allocated=8)))
+
+    @hypothesis.given(st.data())
+    def test_damaged_documents_are_no_reason_to_fail(
+        self, drawn: st.DataObject
+    ) -> None:
+        good = publish(clos=2)
+        assert good.text is not None
+        data = drawn.draw(strategies.damaged(json.loads(good.text)))
+        text = json.dumps(data, separators=(',', ':'))
+        damaged = dataclasses.replace(good, text=text)
+
+        for one in (good, damaged, good, damaged):
+            self.give(one)
+
+    def test_numbers_that_are_none_are_not_counted(self) -> None:
+        good = publish()
+        assert good.text is not None
+        for odd in ('Infinity', '1e400', 'true', '"1"', '-1'):
+            text = good.text.replace('[8,0]', f'[8,{odd}]')
+
+            self.assertNotEqual(good.text, text)
+            self.assertTrue(self.give(good, odd))
+            self.assertTrue(
+                self.give(dataclasses.replace(good, text=text), odd)
+            )

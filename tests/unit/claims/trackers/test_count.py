@@ -63,7 +63,7 @@ class TestCountTracker(contract.TrackerContract):
 
     def test_a_fraction_is_no_state(self) -> None:
         self.assertRaises(
-            TypeError, self.tracker.from_dict, {'c': 1.5, 'u': 0}
+            ValueError, self.tracker.from_dict, {'c': 1.5, 'u': 0}
         )
 
     def test_the_refusal_says_how_many_are_free(self) -> None:
