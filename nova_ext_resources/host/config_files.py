@@ -18,9 +18,9 @@ import re
 from typing import Any
 
 from oslo_log import log as logging
-import yaml
 
 from nova_ext_resources.host import resources
+from nova_ext_resources.objects import foreign_data
 
 LOG = logging.getLogger(__name__)
 
@@ -125,8 +125,8 @@ def _warn(path: str, reason: str) -> None:
     """Log once what each round finds anew."""
     LOG.warning(
         '%(path)s cannot be read, so that it is not known whether Nova would '
-        'add inventory to a provider of this host: %(reason)s. Let the user '
-        'of this program read it.',
+        'add inventory to a provider of this host: %(reason)s. Correct the '
+        'file, or let the user of this program read it.',
         {'path': path, 'reason': reason},
     )
 
@@ -147,8 +147,8 @@ def _list_classes(path: str) -> Iterator[tuple[str, str]]:
 def _read_entries(path: str) -> list[Any]:
     try:
         with open(path, encoding='utf-8') as file:
-            document = yaml.safe_load(file)
-    except (OSError, ValueError, yaml.YAMLError) as err:
+            document = foreign_data.load_yaml(file.read())
+    except (OSError, ValueError) as err:
         _warn(path, str(err))
         return []
     match document:

@@ -8,7 +8,7 @@
 * ``constraints``: what a host can never do, by resource class
 * ``event``: the events of this package in Nova's instance actions
 * ``evidence``: what Nova and the hypervisor say of a server that may be gone
-* ``foreign_data``: loads JSON of others, and reads their numbers
+* ``foreign_data``: loads JSON and YAML of others, and reads their numbers
 * ``guest``: what the hypervisor reports of a server that runs
 * ``health``: the parts of a host and its alarms
 * ``hold``: consumers that hold room for servers that are planned

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Data that others wrote: JSON, and the numbers in it. Pure.
+"""Data that others wrote: JSON, YAML, and the numbers in them. Pure.
 
 Others are operators, services, and other releases of this package, on this
 host or on another one. Whatever their data contain must cost their own source
@@ -10,7 +10,10 @@ without that source, or raises an error of its own.
 
 import json
 import math
+import re
 from typing import Any, NoReturn
+
+import yaml
 
 #: The largest number of units that placement can store (a signed 32-bit
 #: database integer; its API schema refuses more).
@@ -32,6 +35,16 @@ UNREADABLE = (
 
 #: Characters of a value that a message shows.
 _MAX_SHOWN = 40
+
+#: Characters that the aliases of a YAML file may stand for together.
+_MAX_ALIASED = 1_000_000
+
+#: Numbers that are the same in YAML 1.1 and 1.2. In others, 010 is 8 or 10,
+#: and 1:30 is 90 or a text.
+_NUMBER = re.compile(
+    r'[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+'
+    r'|[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?'
+)
 
 
 def read_whole(value: Any, low: int = 0, high: int = MAX_INT) -> int:
@@ -137,3 +150,93 @@ def _check_characters(found: Any, text: str | bytes) -> None:
     escape = '\\u' if isinstance(text, str) else b'\\u'
     if not text.isascii() or escape in text:  # type: ignore[operator]
         json.dumps(found, ensure_ascii=False).encode()
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what YAML's own loader takes without a word.
+
+    Of a repeated key it uses the last value. Aliases may stand for more than
+    any memory holds: a message shows each of them in full.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._sizes: dict[yaml.Node, int] = {}
+        self._aliased = 0
+
+    def compose_node(
+        self, parent: yaml.Node | None, index: int
+    ) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if not is_alias:
+            self._sizes[node] = self._measure(node)
+        elif node not in self._sizes:
+            _refuse('an alias in it stands for all of it', node.start_mark)
+        else:
+            self._aliased += self._sizes[node]
+        if self._aliased > _MAX_ALIASED:
+            _refuse('the aliases of it stand for too much', node.start_mark)
+        return node
+
+    def _measure(self, node: yaml.Node) -> int:
+        if isinstance(node, yaml.ScalarNode):
+            return 1 + len(node.value)
+        parts = node.value
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        return 1 + sum(self._sizes[one] for one in parts)
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Later, merged keys are among them.
+        node = super().compose_mapping_node(anchor)
+        keys = set()
+        for key, _value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    _refuse(f'{key.value} is there twice', key.start_mark)
+                keys.add(key.value)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            found = super().construct_object(node, deep=deep)
+            if isinstance(found, str):
+                found.encode()
+        except UNREADABLE:
+            kind = node.tag.rpartition(':')[2]
+            _refuse(f'{_show(node.value)} is no {kind}', node.start_mark)
+        is_odd = type(found) in (int, float) and not (
+            _NUMBER.fullmatch(node.value)
+        )
+        if is_odd or (type(found) is float and not math.isfinite(found)):
+            _refuse(
+                f'{node.value[:_MAX_SHOWN]} is not a number for every reader '
+                'of YAML; write it in decimal digits, or a text in quotes',
+                node.start_mark,
+            )
+        return found
+
+
+def _refuse(problem: str, mark: yaml.Mark) -> NoReturn:
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def load_yaml(text: str) -> Any:
+    """Load YAML. Its numbers are finite, and none of its keys is repeated.
+
+    :raises ValueError: it is no such YAML; contains the line, if it is known
+    """
+    try:
+        # A subclass of SafeLoader.
+        return yaml.load(text, Loader=_Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark or err.context_mark
+        line = f'line {mark.line + 1}: ' if mark else ''
+        raise ValueError(f'{line}{err.problem or err.context}') from err
+    # What PyYAML raises beside its own errors, as for an escaped character
+    # that does not exist.
+    except (yaml.YAMLError, *UNREADABLE) as err:
+        raise ValueError(f'it is no YAML: {err}') from err

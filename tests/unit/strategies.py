@@ -16,6 +16,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
+import yaml
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
@@ -150,6 +151,14 @@ ODD_JSON = (
     *('', 'x', '{', '[' * 100_000, 'null', '"', '1e400', '{"a":1,"a":2}'),
     *('NaN', '-Infinity', '\x00', '\ud800', '9' * 5000, '{"v":1e999}'),
 )
+ODD_YAML = (
+    *('!!bool foo', "!!int ''", '!!float z', '!!timestamp x', '2026-99-99'),
+    *('!!binary "%"', '!!map x', '!!int [1]', '!!null x', '!!set {a, a}'),
+    *('&a [*a]', '[*b]', '[' * 400, '{[a]: 1}', '{<<: 1}', '=', '\x00'),
+    *('010', '1:30', '0b11', '1_000', '.inf', '.nan', '1.0e+400', '{a, a}'),
+    *('"\\UFFFFFFFF"', '!!python/name:os.getcwd', 'a\n---\nb', '%YAML 9.9'),
+)
+
 _MARK = 'ODD-TEXT'
 
 
@@ -158,6 +167,13 @@ def damaged_json(draw: st.DrawFn, good: Any) -> str:
     """The text of a damaged document, which may be no JSON at all."""
     text = json.dumps(draw(_marked(good)))
     return text.replace(f'"{_MARK}"', draw(st.sampled_from(ODD_JSON)))
+
+
+@st.composite
+def damaged_yaml(draw: st.DrawFn, good: Any) -> str:
+    """The text of a damaged document, which may be no YAML at all."""
+    text: str = yaml.safe_dump(draw(_marked(good)))
+    return text.replace(_MARK, draw(st.sampled_from(ODD_YAML)))
 
 
 def _marked(good: Any) -> st.SearchStrategy[Any]:

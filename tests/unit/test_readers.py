@@ -20,13 +20,17 @@ import fixtures
 import hypothesis
 from hypothesis import strategies as st
 import requests
+import yaml
 
 from nova_ext_resources.drivers.devices import device_spec
 from nova_ext_resources.drivers.rmd.api import decode
 from nova_ext_resources.drivers.rmd.api import errors as rmd_errors
 from nova_ext_resources.drivers.rmd.api import response
+from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import reading
+from nova_ext_resources.drivers.static import definitions
 from nova_ext_resources import exception
+from nova_ext_resources.host import config_files
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import ledger_tables
 from nova_ext_resources.objects import foreign_data
@@ -48,7 +52,7 @@ NOW = datetime.datetime(2026, 11, 29, tzinfo=datetime.UTC)
 
 
 class Reader(NamedTuple):
-    """A reader of JSON.
+    """A reader of JSON or YAML.
 
     :ivar read: takes the text, and a folder for it
     :ivar good: what it expects
@@ -82,6 +86,13 @@ def read_journal(text: str, folder: pathlib.Path) -> object:
         text, encoding='utf-8', errors='surrogatepass'
     )
     return found.read()
+
+
+def read_provider_config(text: str, folder: pathlib.Path) -> object:
+    (folder / 'a.yaml').write_text(
+        text, encoding='utf-8', errors='surrogatepass'
+    )
+    return config_files.list_named(str(folder), {'host1_STATIC'})
 
 
 def read_column(table: str, column: str) -> Callable[..., object]:
@@ -282,6 +293,68 @@ JSON = {
     },
 }
 
+INVENTORY = {
+    'reserved': 2,
+    'min_unit': 1,
+    'max_unit': 4,
+    'step_size': 1,
+    'allocation_ratio': 1.5,
+}
+
+YAML = {
+    'definitions': Reader(
+        lambda text, _folder: definitions.parse(text, 'd.yaml', {'count'}),
+        {
+            'resources': [
+                {
+                    'name': 'CUSTOM_SEAT',
+                    'type': 'count',
+                    'units': 'seats',
+                    'description': 'Seats.',
+                    'inventory': {'total': 10, **INVENTORY},
+                    'traits': ['CUSTOM_A'],
+                    'provider': 'SEATS',
+                    'nodes': ['0e7b5b0e-4f6c-4a3e-9d0b-0a1b2c3d4e5f'],
+                }
+            ]
+        },
+        (ValueError,),
+    ),
+    'pools': Reader(
+        lambda text, _folder: pool_file.parse(text),
+        {
+            'pools': [
+                {
+                    'name': 'rack1',
+                    'resource_class': 'CUSTOM_RACK1_GB',
+                    'source': 'http',
+                    'location': 'https://example.org/rack1',
+                    'unit_size': 1024,
+                    'max_age': 600,
+                    'others_use': 'not_free',
+                    'min_free_percent': 10,
+                    'traits': ['CUSTOM_A'],
+                    'inventory': INVENTORY,
+                }
+            ]
+        },
+        (ValueError,),
+    ),
+    'provider.yaml': Reader(
+        read_provider_config,
+        {
+            'providers': [
+                {
+                    'identification': {'name': 'host1_STATIC'},
+                    'inventories': {
+                        'additional': [{'CUSTOM_SEAT': {'total': 1}}]
+                    },
+                }
+            ]
+        },
+    ),
+}
+
 
 @ddt.ddt
 class ReadersTest(base.TestCase):
@@ -306,16 +379,26 @@ class ReadersTest(base.TestCase):
 
         self.check(reader, strategies.damaged_json(reader.good))
 
-    @ddt.data(*JSON)
+    @ddt.data(*YAML)
+    def test_no_damaged_yaml_costs_more_than_its_source(
+        self, name: str
+    ) -> None:
+        reader = YAML[name]
+
+        self.check(reader, strategies.damaged_yaml(reader.good))
+
+    @ddt.data(*JSON, *YAML)
     def test_no_odd_value_costs_more_than_its_source(self, name: str) -> None:
-        reader = JSON[name]
+        reader = (JSON | YAML)[name]
+        dump = yaml.safe_dump if name in YAML else json.dumps
 
         for data in strategies.list_damaged(reader.good):
             with contextlib.suppress(*reader.errors):
-                reader.read(json.dumps(data), self.folder)
+                reader.read(dump(data), self.folder)
 
-    @ddt.data(*JSON)
+    @ddt.data(*JSON, *YAML)
     def test_what_it_expects_is_read(self, name: str) -> None:
-        reader = JSON[name]
+        reader = (JSON | YAML)[name]
 
+        # JSON is YAML.
         reader.read(json.dumps(reader.good), self.folder)

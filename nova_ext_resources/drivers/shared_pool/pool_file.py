@@ -24,9 +24,9 @@ import urllib.parse
 
 import jsonschema
 import os_traits
-import yaml
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
@@ -61,7 +61,11 @@ SCHEMA = {
         },
         'source': {'enum': sorted([*UNIT_SIZES, NONE])},
         'location': {'type': 'string', 'minLength': 1, 'maxLength': 2048},
-        'unit_size': {'type': 'integer', 'minimum': 1},
+        'unit_size': {
+            'type': 'integer',
+            'minimum': 1,
+            'maximum': 1 << 62,
+        },
         'max_age': _POSITIVE,
         'others_use': {'enum': [*pool.OTHERS_USE]},
         'min_free_percent': {'type': 'integer', 'minimum': 0, 'maximum': 100},
@@ -136,10 +140,7 @@ def parse(text: str) -> tuple[list[Definition], list[BadPool]]:
 
     :raises ValueError: it is not such a file at all
     """
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as err:
-        raise ValueError(f'it is not YAML: {err}') from err
+    content = foreign_data.load_yaml(text)
     if not isinstance(content, dict) or content.keys() != {'pools'}:
         raise ValueError('it must have the key "pools", and no other')
     entries = content['pools']

@@ -29,9 +29,9 @@ import uuid
 import jsonschema
 import os_resource_classes
 import os_traits
-import yaml
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import resource
 
@@ -192,22 +192,6 @@ def find_number(one: StaticResource | BadDefinition) -> int:
     return int(one.origin.rpartition(_ENTRY)[2])
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a repeated key; YAML's own loader uses the last one."""
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Any, Any]:
-        keys = [k for k, _ in node.value if isinstance(k, yaml.ScalarNode)]
-        for number, key in enumerate(keys):
-            if any(key.value == other.value for other in keys[:number]):
-                raise yaml.constructor.ConstructorError(
-                    problem=f'{key.value} is there twice',
-                    problem_mark=key.start_mark,
-                )
-        return super().construct_mapping(node, deep=deep)
-
-
 def parse(text: str, path: str, types: Container[str]) -> Parsed:
     """Read one file.
 
@@ -236,16 +220,7 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
 
 
 def _load(text: str) -> list[Any]:
-    try:
-        # A subclass of SafeLoader.
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506
-    except yaml.MarkedYAMLError as err:
-        mark = err.problem_mark or err.context_mark
-        line = f'line {mark.line + 1}: ' if mark else ''
-        raise ValueError(f'{line}{err.problem or err.context}') from err
-    # ValueError: PyYAML on a date or number that does not exist.
-    except (yaml.YAMLError, ValueError, RecursionError) as err:
-        raise ValueError(f'it is no YAML: {err}') from err
+    data = foreign_data.load_yaml(text)
     if not isinstance(data, dict) or set(data) != {'resources'}:
         raise ValueError('it must have one key, resources, and nothing else')
     found = [] if data['resources'] is None else data['resources']

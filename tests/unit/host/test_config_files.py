@@ -49,6 +49,25 @@ class ConfigFilesTest(base.TestCase):
         [line] = log.output.splitlines()
         self.assertIn(f'{self.path} cannot be read', line)
 
+    def test_a_file_that_is_no_such_yaml_is_logged_with_its_line(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        self.path.write_text(_FILE)
+        for name, text in (
+            ('bool', 'providers:\n- !!bool foo'),
+            ('twice', 'providers: []\nproviders: []'),
+            ('deep', '[' * 400),
+        ):
+            (self.folder / f'{name}.yaml').write_text(text)
+
+        self.assertNotEqual([], self.list_named(*_NAMES))
+
+        deep, odd, twice = sorted(
+            log.output.splitlines(), key=lambda line: 'twice.yaml' in line
+        )
+        self.assertIn('no YAML', deep + odd)
+        self.assertIn('line 2: ', deep + odd)
+        self.assertIn('line 2: providers is there twice', twice)
+
     def test_a_folder_that_cannot_be_read(self) -> None:
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
         self.path.write_text(_FILE)

@@ -2,10 +2,23 @@
 
 """Tests of loading what others wrote."""
 
+import resource
+import time
 from typing import Any
 
 from nova_ext_resources.objects import foreign_data
 from tests import base
+
+#: Nine times nine times nine and so on.
+BOMB = 'a: &a [x, x, x, x, x, x, x, x, x]\n' + ''.join(
+    f'{new}: &{new} [{", ".join([f"*{old}"] * 9)}]\n'
+    for old, new in zip('abcdefghijk', 'bcdefghijkl', strict=True)
+)
+MERGES = 'a: &a {x: 1}\n' + ''.join(
+    f'{new}: &{new} {{<<: [{", ".join([f"*{old}"] * 9)}]}}\n'
+    for old, new in zip('abcdefghijk', 'bcdefghijkl', strict=True)
+)
+LONG = f'a: &a {"x" * 100_000}\nb: [{", ".join(["*a"] * 1000)}]'
 
 
 class NumbersTest(base.TestCase):
@@ -75,3 +88,83 @@ class JsonTest(base.TestCase):
                 )
 
                 self.assertIn(reason, str(error))
+
+
+class YamlTest(base.TestCase):
+    def assert_refused(self, reason: str, text: str) -> None:
+        with self.subTest(text=text[:40]):
+            error = self.assertRaises(ValueError, foreign_data.load_yaml, text)
+            self.assertIn(reason, str(error))
+            self.assertLess(len(str(error)), 300)
+
+    def test_a_value_that_cannot_be_built_is_told_with_its_line(self) -> None:
+        for value in (
+            *('!!bool foo', "!!int ''", '!!float z', '!!timestamp x'),
+            *(
+                '"\\uD800"',
+                '2026-99-99',
+                '!!python/name:os.getcwd',
+                '{[a]: 1}',
+                '<<: 1',
+            ),
+        ):
+            self.assert_refused('line 2: ', f'a:\n  b: {value}')
+
+    def test_a_number_that_others_read_differently_is_refused(self) -> None:
+        for number in ('010', '-010', '1:30', '1:30.5', '0b11', '1_000'):
+            self.assert_refused(f'line 2: {number} is', f'a:\n- {number}')
+
+    def test_a_number_without_an_end_is_refused(self) -> None:
+        for number in ('.inf', '-.inf', '.nan', '1.0e+400'):
+            self.assert_refused(f'line 1: {number} is', f'a: {number}')
+
+    def test_numbers_that_mean_one_thing_are_read(self) -> None:
+        for text, number in (
+            *(('0', 0), ('-5', -5), ('+5', 5), ('0x1f', 31), ('1.50', 1.5)),
+            *(('.5', 0.5), ('1.', 1.0), ('1.5e+3', 1500.0), ("'010'", '010')),
+            *(('1e3', '1e3'), ('true', True), ('9' * 400, int('9' * 400))),
+        ):
+            self.assertEqual(number, foreign_data.load_yaml(text))
+
+    def test_a_repeated_key_is_refused_wherever_it_is(self) -> None:
+        for text in (
+            'pools: []\npools: []',
+            'a:\n  - {b: 1, b: 2}',
+            'a: &a {b: 1}\nc: {<<: *a, "d": 1, d: 2}',
+        ):
+            self.assert_refused('is there twice', text)
+
+    def test_a_key_that_is_merged_is_no_repeated_one(self) -> None:
+        self.assertEqual(
+            {'o': {'a': {'x': 2}}, 'c': {'x': 2, 'y': 1}},
+            foreign_data.load_yaml(
+                'o: {a: &a {<<: &b {x: 1}, x: 2}}\nc: {<<: *a, y: 1}'
+            ),
+        )
+
+    def test_an_alias_is_what_it_stands_for(self) -> None:
+        self.assertEqual(
+            {'a': [{'x': 1}], 'b': [{'x': 1}]},
+            foreign_data.load_yaml('a: &a [{x: 1}]\nb: *a'),
+        )
+
+    def test_an_alias_of_itself_is_refused(self) -> None:
+        self.assert_refused('line 1: an alias in it', 'a: &a\n  b: *a')
+
+    def test_a_bomb_is_refused_at_once(self) -> None:
+        for text in (BOMB, MERGES, LONG):
+            began, memory = time.process_time(), _read_memory()
+
+            self.assert_refused('stand for too much', text)
+
+            self.assertLess(time.process_time() - began, 1)
+            self.assertLess(_read_memory() - memory, 100 * 1024)
+
+    def test_what_is_no_text_is_refused(self) -> None:
+        for text in ('\x00', '"\\UFFFFFFFF"', '[' * 400, '%YAML 9.9', '[*a]'):
+            self.assert_refused('', text)
+
+
+def _read_memory() -> int:
+    """Return the most that this process has had so far, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -195,6 +195,21 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
         self.assertEqual(1, len(plugin.discover()))
         self.assertEqual(frozenset(), plugin.left_out)
 
+    def test_of_a_file_that_cannot_be_read_the_last_good_one_is_used(
+        self,
+    ) -> None:
+        plugin = self.make_plugin('ONE')
+        plugin.discover()
+
+        for text in ('pools:\n- !!bool foo', 'pools: []\npools: []'):
+            self.path.write_text(text)
+            error = self.assertRaises(
+                exception.DiscoveryFailed, plugin.discover
+            )
+
+            self.assertIn(f'{self.path}: line 2: ', str(error))
+            self.assertEqual(['ONE'], [one.name for one in plugin.pools])
+
     def test_a_file_that_is_missing_at_the_start_is_an_error(self) -> None:
         options = self.make_options(pools_file=str(self.path))
 

@@ -84,6 +84,7 @@ class PoolFileTest(base.TestCase):
             ({'source': 'http', 'location': 'ftp://a:b@x/y'}, 'password'),
             ({'source': 'http', 'location': 'http://a:b@[x/y'}, 'password'),
             ({'unit_size': 0}, 'unit_size'),
+            ({'unit_size': 10**400}, 'unit_size'),
             ({'max_age': 0}, 'max_age'),
             ({'max_age': 9, 'source': 'statvfs'}, 'max_age: source statvfs'),
             ({'max_age': 9, 'source': 'ceph'}, 'max_age: source ceph'),
@@ -92,6 +93,10 @@ class PoolFileTest(base.TestCase):
             ({'traits': ['HW_NONE']}, 'HW_NONE'),
             ({'inventory': {'total': 3}}, 'total'),
             ({'inventory': {'allocation_ratio': 0}}, 'allocation_ratio'),
+            (
+                {'inventory': {'allocation_ratio': 1.5e-320}},
+                'allocation_ratio',
+            ),
             ({'inventory': {'min_unit': 3, 'max_unit': 2}}, 'max_unit'),
             ({'colour': 'red'}, 'colour'),
         ):
@@ -143,6 +148,16 @@ class PoolFileTest(base.TestCase):
         ):
             with self.subTest(text=text):
                 self.assertRaises(ValueError, pool_file.parse, text)
+
+    def test_where_it_is_not_such_a_file_is_told(self) -> None:
+        for text in (
+            'pools:\n- name: !!bool foo',
+            'pools: []\npools: []',
+            'pools:\n- unit_size: 010',
+            'pools:\n- &a [*a]',
+        ):
+            error = self.assertRaises(ValueError, pool_file.parse, text)
+            self.assertIn('line 2: ', str(error))
 
     def test_entries_that_are_no_mappings(self) -> None:
         found, bad = pool_file.parse('pools: [1, null, {name: [x]}]')

@@ -287,8 +287,9 @@ class TestFiles(base.TestCase):
             'line 1:', 'resources: !!python/object/apply:os.getcwd []'
         )
 
-    def test_a_date_that_does_not_exist_is_told(self) -> None:
-        self.assert_unreadable('no YAML', 'resources: 2026-99-99')
+    def test_a_value_that_cannot_be_built_is_told_with_its_line(self) -> None:
+        for value in ('!!bool foo', "!!int ''", '!!timestamp x', '2026-99-99'):
+            self.assert_unreadable('line 2:', f'resources:\n- name: {value}')
 
     def test_a_control_character_is_told(self) -> None:
         self.assert_unreadable('no YAML', 'resources: \x00')

@@ -426,6 +426,20 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertIn('b.yaml, line 1:', self.log.output)
         self.assertIn('c.yaml, No such file', self.log.output)
 
+    def test_a_value_that_cannot_be_built_breaks_its_file_alone(self) -> None:
+        good, bad = (os.path.join(self.folder, one) for one in 'ab')
+        for value in ('!!bool foo', "!!int ''", '!!timestamp x', '&a [*a]'):
+            self.write(SEATS, path=f'{good}.yaml')
+            self.write_text('resources: []', f'{bad}.yaml')
+            plugin = self.load(self.folder)
+
+            self.write_text(f'resources:\n- name: {value}', f'{bad}.yaml')
+
+            for one in (plugin, self.load(self.folder)):
+                self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(one))
+                self.assertEqual({f'{bad}.yaml'}, one.left_out)
+                self.assertIn('b.yaml, line 2:', self.log.output)
+
     def hold(self, rp_key: str, name: str, amount: int) -> None:
         self.entries = {
             'a': builders.make_entry(
