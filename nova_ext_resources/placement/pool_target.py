@@ -177,7 +177,10 @@ def _measure(
     """
     total, reserved = reading.total, _count_reserved(pool, reading)
     if _find_capacity(pool, total - reserved) < used:
-        needed = math.ceil(used / _find_ratio(pool))
+        # With a low ratio, more than placement can store may be needed.
+        needed = math.ceil(
+            min(used / _find_ratio(pool), inventory_obj.MAX_INT)
+        )
         if total < needed:
             total = max(needed, seen.total if seen else 0)
         reserved = total - needed

@@ -519,6 +519,25 @@ class PoolTest(PoolTestCase):
         self.assertEqual((100, 0, 100), self.read_numbers())
         self.assertEqual([*HOSTS], self.list_reached())
 
+    def test_a_ratio_that_is_too_low_stops_its_own_pool_only(self) -> None:
+        other = dataclasses.replace(
+            make_pool(70), name='rack2', resource_class='CUSTOM_RACK2_GB'
+        )
+        self.allocate_at_once(60)
+        for ratio in (1e-9, 1e-30):
+            self.pools['host1'] = (
+                make_pool(rules={'allocation_ratio': ratio}),
+                other,
+            )
+
+            self.publish('host1')
+
+            [problem] = self.publishers['host1'].status.problems
+            self.assertEqual(alarm.POOL_OVERALLOCATED, problem.alarm)
+            found = self.client.get_provider(other.rp_uuid).inventories
+            self.assertEqual(70, found['CUSTOM_RACK2_GB'].total)
+            self.assertEqual([], self.list_reached())
+
     def test_less_than_servers_hold_closes_it_and_is_reported(self) -> None:
         self.allocate_at_once(60)
         self.pools['host1'] = (make_pool(50),)

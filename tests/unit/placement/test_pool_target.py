@@ -6,11 +6,16 @@ from collections.abc import Mapping
 import datetime
 from typing import Any
 
+import hypothesis
+from hypothesis import strategies as st
+
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import pool_target
 from tests import base
+from tests.unit import strategies  # noqa: F401
 
 CLASS = 'CUSTOM_X'
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -185,3 +190,35 @@ class PoolTargetTest(base.TestCase):
         self.assertEqual(
             {make_pool().aggregate_uuid, 'added'}, target.aggregates
         )
+
+
+class ImpossibleTest(base.TestCase):
+    """Numbers of one pool that no inventory can have."""
+
+    @hypothesis.given(
+        ratio=st.floats(
+            min_value=foreign_data.MIN_RATIO, max_value=foreign_data.MAX_RATIO
+        ),
+        total=st.integers(min_value=1, max_value=inventory.MAX_INT),
+        used=st.integers(min_value=0, max_value=10**13),
+        reserved=st.integers(min_value=0, max_value=inventory.MAX_INT),
+    )
+    @hypothesis.example(ratio=1e-9, total=100, used=10, reserved=0)
+    @hypothesis.example(
+        ratio=foreign_data.MIN_RATIO, total=1, used=10**13, reserved=0
+    )
+    def test_no_more_is_allocated_and_it_is_reported(
+        self, ratio: float, total: int, used: int, reserved: int
+    ) -> None:
+        pool = make_pool(allocation_ratio=ratio, reserved=reserved)
+        reading = pool_obj.Reading(total=total, free=total, read_at=NOW)
+        seen = make_seen(CUSTOM_X=inventory.Inventory(total=total))
+        settled = pool_target.settle(pool, reading, used)
+
+        target = pool_target.make_target(pool, settled, seen, {CLASS: used})
+
+        one = target.inventories[CLASS]
+        problem = pool_target.find_problem(pool, reading, used)
+        if one.capacity < used:
+            self.assertEqual(inventory.MAX_INT, one.total)
+            self.assertIsNotNone(problem)
