@@ -10,7 +10,7 @@ schedulers together one at a time. What goes wrong is logged and tried again:
 then less is known to those that plan, and no request is the slower for it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import functools
 import inspect
 from typing import Any
@@ -148,23 +148,33 @@ def make_publication(node: Any) -> publication.Publication | None:
     :param node: a ``nova.objects.ComputeNode``
     """
     told = node.stats or {}
-    document = told.get(stats.KEY)
+    document = _find_text(told, stats.KEY)
     if not document:
         return None
     return publication.Publication(
         host=node.hypervisor_hostname,
         document=document,
-        holders=told.get(holders.KEY) or '',
+        holders=_find_text(told, holders.KEY),
         cells=_write_cells(node),
     )
+
+
+def _find_text(told: Mapping[str, str | None], key: str) -> str:
+    """Return a text of a host; '' if hosts do not publish such texts.
+
+    Theirs is ASCII. Other characters may be none that the database takes,
+    and all hosts of a transaction would be lost.
+    """
+    text = told.get(key) or ''
+    return text if text.isascii() and text.isprintable() else ''
 
 
 def _write_cells(node: Any) -> str:
     """Return the dedicated CPUs of each NUMA cell; '' if nobody says."""
     if not node.numa_topology:
         return ''
-    topology = objects.NUMATopology.obj_from_db_obj(node.numa_topology)
     try:
+        topology = objects.NUMATopology.obj_from_db_obj(node.numa_topology)
         return publication.write_cells(
             publication.Cell(
                 cpus=frozenset(cell.pcpuset),
@@ -172,8 +182,9 @@ def _write_cells(node: Any) -> str:
             )
             for cell in topology.cells
         )
-    # NOTE: what Nova raises for a field that an older host did not fill.
-    except NotImplementedError:
+    # Whatever Nova raises for what an older, a newer or a broken host wrote:
+    # it must not cost the other hosts.
+    except Exception:
         return ''
 
 

@@ -3,6 +3,7 @@
 """A scheduler notes what hosts have published."""
 
 import itertools
+import json
 from typing import Any
 
 import fixtures
@@ -23,6 +24,16 @@ from tests.functional.scheduler import scheduling
 
 
 _IDS = itertools.count(1)
+
+#: Of a release of Nova that does not exist yet.
+NEWER = json.dumps(
+    {
+        'nova_object.name': 'NUMATopology',
+        'nova_object.namespace': 'nova',
+        'nova_object.version': '99.0',
+        'nova_object.data': {},
+    }
+)
 
 
 class Cell:
@@ -209,6 +220,24 @@ class NotingTest(reserving.ReservingTestCase):
             self.note()
 
         self.assertEqual(1, self.log.output.count('report this bug'))
+
+    def test_a_damaged_host_costs_no_other_one(self) -> None:
+        damaged = (
+            make_node('a', '\ud800'),
+            make_node('a', '{}\x00'),
+            make_node('a', stats={stats.KEY: '{}', holders.KEY: '\ud800'}),
+            *(
+                make_node('a', numa_topology=text)
+                for text in ('{', '[]', '7', '[' * 9999, '{"a": 1}', NEWER)
+            ),
+        )
+        for node in damaged:
+            self.cells[2].nodes = [node, make_node('b')]
+            with self.subTest(node=node):
+                self.note()
+
+                self.assertEqual('{}', self.read().get('b'))
+                self.assertNotIn('cannot be noted', self.log.output)
 
     def test_the_cells_of_a_host(self) -> None:
         host = scheduling.make_host(pinned=(0, 1))
