@@ -25,6 +25,7 @@ class Kind(enum.StrEnum):
     ``GONE``: an entry whose consumer is nowhere.
     ``ORPHAN``: applied, without an entry, and left by a server of this host.
     ``RELEASING``: an entry whose release was not finished.
+    ``UNWRITTEN``: an entry of which the ledger has something else.
     ``UNAPPLIED``: an entry that should be applied and is not.
     ``UNKNOWN``: applied, without an entry; nothing else is known of it.
         None is while Nova's servers are unknown, nor of :mod:`.restore`'s.
@@ -33,6 +34,7 @@ class Kind(enum.StrEnum):
     GONE = 'gone'
     ORPHAN = 'orphan'
     RELEASING = 'releasing'
+    UNWRITTEN = 'unwritten'
     UNAPPLIED = 'unapplied'
     UNKNOWN = 'unknown'
 
@@ -57,6 +59,8 @@ class Seen:
     :ivar entries: the entries afterwards
     :ivar applied: enforcer -> consumer uuids; without enforcers that cannot
         tell
+    :ivar unwritten: consumers of which the ledger has not what is in
+        ``entries``
     :ivar lost: consumers of which an enforcer has not all that it should
     :ivar released: consumers that this process has released
     :ivar live: consumers that Nova or the hypervisor has on this host:
@@ -71,6 +75,7 @@ class Seen:
     before: Entries
     entries: Entries
     applied: Mapping[str, frozenset[str]]
+    unwritten: Collection[str] = frozenset()
     lost: Collection[str] = frozenset()
     released: Collection[str] = frozenset()
     live: frozenset[str] | None = None
@@ -106,6 +111,11 @@ def compare(seen: Seen) -> tuple[Finding, ...]:
     to everyone again.
     """
     gone, releasing, unapplied = [], [], []
+    unwritten = {
+        uuid
+        for uuid in seen.unwritten
+        if seen.before.get(uuid) == seen.entries.get(uuid)
+    }
     for entry in seen.list_stable():
         uuid = entry.consumer_uuid
         if seen.live is not None and uuid not in seen.live:
@@ -121,6 +131,7 @@ def compare(seen: Seen) -> tuple[Finding, ...]:
             (Kind.GONE, sorted(gone)),
             (Kind.ORPHAN, _list_orphans(seen)),
             (Kind.RELEASING, sorted(releasing)),
+            (Kind.UNWRITTEN, sorted(unwritten.difference(gone, releasing))),
             (Kind.UNAPPLIED, unapplied),
         )
         for uuid in uuids

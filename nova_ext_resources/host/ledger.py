@@ -122,6 +122,21 @@ class Ledger:
         with self._lock, _translated(self.path, 'cannot be read'):
             return tables.read(self._db)
 
+    def list_different(
+        self, entries: Mapping[str, assignment.Entry]
+    ) -> frozenset[str]:
+        """Return the consumers of which the ledger has something else.
+
+        :param entries: what they should have
+        :raises LedgerError: a row is malformed
+        """
+        written = self.list_entries()
+        return frozenset(
+            uuid
+            for uuid in written.keys() | entries.keys()
+            if _sort(written.get(uuid)) != _sort(entries.get(uuid))
+        )
+
     def put(self, entry: assignment.Entry) -> None:
         """Write an entry in place of the former one, synced.
 
@@ -316,6 +331,19 @@ def downgrade(path: str) -> None:
         _translated(ledger.path, 'cannot be downgraded'),
     ):
         tables.downgrade(ledger._db)
+
+
+def _sort(entry: assignment.Entry | None) -> assignment.Entry | None:
+    """Return an entry with its assignments in one order."""
+    return entry and dataclasses.replace(
+        entry,
+        assignments=tuple(
+            sorted(
+                entry.assignments,
+                key=lambda one: (one.rp_uuid, one.resource_class),
+            )
+        ),
+    )
 
 
 def _make_folder(path: str) -> None:

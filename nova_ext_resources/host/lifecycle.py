@@ -327,8 +327,9 @@ class Lifecycle:
             unused = self._unused.get(uuid)
             if unused is not None and unused.entry is entry:
                 del self._unused[uuid]
-                self._transitions.undo(uuid)
-                if unused.former is not None:
+                if unused.former is None:
+                    self._transitions.undo(uuid)
+                else:
                     self._transitions.reinstate(unused.former)
 
     def release(self, consumer_uuid: str) -> None:
@@ -419,6 +420,35 @@ class Lifecycle:
                 self._transitions.apply(entry)
             elif entry is not None:
                 self._transitions.release([consumer_uuid])
+
+    def list_unwritten(self) -> frozenset[str]:
+        """Return the consumers of which the ledger has something else."""
+        try:
+            return self._ledger.list_different(self.entries)
+        except exception.LedgerError:
+            # It has an alarm of its own.
+            return frozenset()
+
+    def rewrite(self, consumer_uuid: str) -> None:
+        """Have the ledger follow what this process knows of a consumer.
+
+        :raises LedgerError: it was not changed
+        """
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            self._ledger.replace([consumer_uuid], [entry] if entry else [])
+
+    def keep(self, consumer_uuid: str) -> None:
+        """Keep what was being released before this process began."""
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            if (
+                entry is not None
+                and not self.holds(consumer_uuid)
+                and consumer_uuid not in self.gone
+            ):
+                # The audit has the ledger follow.
+                self.state.put(dataclasses.replace(entry, state=State.CLAIMED))
 
     def describe(self, servers: Mapping[str, server_obj.NovaServer]) -> None:
         """Complete entries of a ledger that was upgraded.

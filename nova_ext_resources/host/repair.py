@@ -33,6 +33,7 @@ _ALARMS: Mapping[Kind, str] = {
     Kind.GONE: alarm_mod.RELEASE_PENDING,
     Kind.ORPHAN: alarm_mod.LEFTOVER_IN_FORCE,
     Kind.RELEASING: alarm_mod.RELEASE_PENDING,
+    Kind.UNWRITTEN: alarm_mod.LEDGER_FAILED,
     Kind.UNAPPLIED: alarm_mod.NOT_IN_FORCE,
     Kind.UNKNOWN: alarm_mod.STRANGER_IN_FORCE,
 }
@@ -67,6 +68,12 @@ class Repair:
         self._lost: frozenset[str] = frozenset()
         self._ran: Collection[str] | None = None
         self._has_audited = False
+        # What a former process has not released to the end.
+        self._unfinished = {
+            uuid
+            for uuid, one in host.entries.items()
+            if one.state is State.RELEASING
+        }
         self._hosts: Mapping[str, str] | None = None
 
     def run(
@@ -86,6 +93,7 @@ class Repair:
         """
         host = self._host
         self._hosts = self._hosts if hosts is None else hosts
+        self._keep_running()
         before = host.entries if before is None else before
         self.applied = None
         applied, problems = host.enforcement.list_applied()
@@ -99,9 +107,14 @@ class Repair:
         self._ran = self._find_running(applied)
         findings = audit.compare(
             audit.Seen(
-                before=before,
+                before={
+                    uuid: one
+                    for uuid, one in before.items()
+                    if uuid not in self._unfinished
+                },
                 entries=entries,
                 applied=applied,
+                unwritten=host.list_unwritten(),
                 lost=self._lost,
                 released=host.enforcement.released,
                 live=live,
@@ -115,6 +128,18 @@ class Repair:
         problems += host.enforcement.list_problems()
         problems += self._list_odd_units()
         self._report(tuple(problems))
+
+    def _keep_running(self) -> None:
+        """Keep what a former process was releasing of a guest that runs.
+
+        A release follows the end of a guest; here, something has failed.
+        While the hypervisor does not answer, nothing is released either.
+        """
+        guests = self._list_guests() if self._unfinished else {}
+        if guests is not None:
+            for uuid in self._unfinished & guests.keys():
+                self._host.keep(uuid)
+            self._unfinished.clear()
 
     def _list_interrupted(self, entries: audit.Entries) -> frozenset[str]:
         """Return the claims that nothing under way will apply.
@@ -232,6 +257,8 @@ class Repair:
             )
         elif one.kind in (Kind.RELEASING, Kind.UNAPPLIED):
             self._host.finish(uuid)
+        elif one.kind is Kind.UNWRITTEN:
+            self._host.rewrite(uuid)
         elif one.kind is Kind.GONE:
             entry = self._host.find_entry(uuid)
             if entry is not None and entry.state is State.RELEASING:

@@ -86,6 +86,7 @@ class Transitions:
         """Take everything or nothing; apply what an enforcer chooses itself.
 
         What the consumer has counted so far is replaced, see :meth:`clear`.
+        When this fails, it is for the caller to :meth:`reinstate`.
 
         :param applies: whether to apply it in any case
         :param published: see :meth:`.HostState.take`
@@ -94,7 +95,7 @@ class Transitions:
         :raises LedgerError: it could not be written down
         """
         uuid = request.consumer_uuid
-        is_known = uuid in self._state.entries
+        former = self._state.entries.get(uuid)
         entry = self._state.take(
             request,
             tests=self._tests,
@@ -102,21 +103,21 @@ class Transitions:
             claimed_at=timeutils.utcnow(with_timezone=True),
             purpose=purpose,
         )
-        if not entry.assignments:
-            if is_known:
-                self._ledger.delete([uuid])
-            return entry
+        made = [entry] if entry.assignments else []
         try:
-            self._ledger.put(entry)
+            if made or former:
+                self._ledger.replace([uuid], made)
         except exception.LedgerError:
-            self._state.drop([uuid])
+            if not former:
+                self._state.drop([uuid])
             raise
-        if not (applies or self._enforcement.chooses_units(entry)):
+        if not made or not (applies or self._enforcement.chooses_units(entry)):
             return entry
         try:
             return self.apply(entry)
         except exception.ExtResourcesError:
-            self.undo(uuid)
+            if not former:
+                self.undo(uuid)
             raise
 
     def apply(self, entry: assignment.Entry) -> assignment.Entry:
@@ -250,9 +251,16 @@ class Transitions:
 
         Where others have any of it by now, the comparison with Nova reports
         that the server has none. Errors are logged only, as in :meth:`undo`.
+        What the ledger refuses, the audit writes.
         """
         entry = former.entry
+        uuid = entry.consumer_uuid
+        # What the ledger has until then is applied again after a crash.
+        new = self._state.entries.get(uuid)
+        if new not in (None, entry):
+            self._enforcement.release_all([new])
         if not self._state.reinstate(entry, former.before):
+            self.undo(uuid)
             LOG.error(
                 'Host %(host)s: the guest of server %(uuid)s runs on without '
                 'its resources: a claim replaced them and failed, and another '
@@ -261,7 +269,8 @@ class Transitions:
             )
             return
         try:
-            self._ledger.put(entry)
+            if new != entry:
+                self._ledger.put(entry)
             if entry.state is State.APPLIED:
                 self.apply(entry)
         except exception.ExtResourcesError as err:
@@ -277,7 +286,15 @@ class Transitions:
 
         :raises EnforcementFailed, LedgerError: the first failure
         """
-        gone, failures = self._remove(consumer_uuids)
+        # Marked first: where the ledger refuses, repair has to release it.
+        entries = self._state.mark_releasing(consumer_uuids)
+        if not entries:
+            return
+        self._ledger.set_state(
+            [one.consumer_uuid for one in entries], State.RELEASING
+        )
+        done, failures = self._enforcement.release_all(entries)
+        gone = {one.consumer_uuid for one in done}
         if gone:
             self._ledger.delete(gone)
             self._state.drop(gone)
@@ -285,24 +302,14 @@ class Transitions:
             raise failures[0]
 
     def clear(self, consumer_uuid: str) -> None:
-        """Remove what is applied for a server that is about to claim anew.
+        """Remove what is applied for a guest whose server is to claim anew.
 
-        Its units count as held until then: no other claim comes between.
+        Its entry stays as it is until then: no other claim comes between, and
+        a process that is killed finds what the guest has.
 
-        :raises EnforcementFailed, LedgerError: not all of it was removed
+        :raises EnforcementFailed: not all of it was removed
         """
-        _, failures = self._remove([consumer_uuid])
+        entry = self._state.entries[consumer_uuid]
+        _, failures = self._enforcement.release_all([entry])
         if failures:
             raise failures[0]
-
-    def _remove(
-        self, consumer_uuids: Iterable[str]
-    ) -> tuple[set[str], list[exception.ExtResourcesError]]:
-        """Remove what is applied; return whose is gone, and the failures."""
-        entries = self._state.mark_releasing(consumer_uuids)
-        if not entries:
-            return set(), []
-        uuids = [one.consumer_uuid for one in entries]
-        self._ledger.set_state(uuids, State.RELEASING)
-        done, failures = self._enforcement.release_all(entries)
-        return {one.consumer_uuid for one in done}, failures

@@ -92,6 +92,11 @@ def exchange(host: host_mod.HostResources) -> None:
     host.hold(SERVER, MIGRATION)
 
 
+def claim_again(host: host_mod.HostResources) -> None:
+    """Claim more for a server whose guest runs."""
+    host.claim(with_host.make_claim(SERVER, 3), is_running=True)
+
+
 def heal(host: host_mod.HostResources) -> None:
     """Do what a service does when it starts."""
     host.reconcile([NEIGHBOUR])
@@ -104,6 +109,7 @@ SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
     'leave': leave,
     'come_back': come_back,
     'exchange': exchange,
+    'claim_again': claim_again,
 }
 
 

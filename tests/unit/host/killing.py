@@ -122,6 +122,9 @@ class KilledCases(with_host.BackendTestCase):
     def test_so_is_one_that_stays_on_its_host(self) -> None:
         self.kill_move('exchange')
 
+    def test_so_is_one_that_claims_anew_while_its_guest_runs(self) -> None:
+        self.kill_move('claim_again')
+
     def kill_move(self, scenario: str) -> None:
         self.prepare()
         for step in itertools.count(1):

@@ -52,6 +52,34 @@ class EntriesTest(base.TestCase):
             found,
         )
 
+    def test_what_is_kept_is_written_before_it_is_applied(self) -> None:
+        kept, going = make_entry('kept'), make_entry('going', '300')
+
+        found = compare(
+            kept,
+            dataclasses.replace(going, state=State.RELEASING),
+            lost={'kept'},
+            unwritten={'kept', 'going', 'no longer here'},
+        )
+
+        self.assertEqual(
+            [
+                # Its end is written when it is released.
+                (Kind.RELEASING, 'going'),
+                (Kind.UNWRITTEN, 'kept'),
+                (Kind.UNWRITTEN, 'no longer here'),
+                (Kind.UNAPPLIED, 'kept'),
+            ],
+            found,
+        )
+
+    def test_what_changes_meanwhile_is_written_by_what_changes_it(
+        self,
+    ) -> None:
+        self.assertEqual(
+            [], compare(make_entry('a'), before={}, unwritten='a')
+        )
+
     def test_units_that_are_no_ways_come_last(self) -> None:
         found = compare(
             make_entry('odd', 'zz'),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import datetime
 import logging
 import multiprocessing
@@ -193,6 +194,27 @@ class LedgerTest(LedgerTestCase):
         self.assertEqual(
             make_entry(uuidsentinel.other), entries[uuidsentinel.other]
         )
+
+    def test_what_it_has_not_as_it_should_be_is_named(self) -> None:
+        """In whatever order the units of a server are."""
+        ledger = self.open()
+        same, changed = make_entry('same'), make_entry('changed')
+        for one in (same, changed, make_entry('more')):
+            ledger.put(one)
+
+        different = ledger.list_different(
+            {
+                'same': dataclasses.replace(
+                    same, assignments=same.assignments[::-1]
+                ),
+                'changed': dataclasses.replace(
+                    changed, state=assignment.State.APPLIED
+                ),
+                'missing': make_entry('missing'),
+            }
+        )
+
+        self.assertEqual({'changed', 'more', 'missing'}, different)
 
     def test_deleted_entries_leave_nothing_behind(self) -> None:
         ledger = self.open()

@@ -14,6 +14,7 @@ from tests.unit.host import with_host
 
 SERVER = test_resources_meanwhile.SERVER
 OTHER = test_resources_meanwhile.OTHER
+State = assignment.State
 
 
 class HealTest(test_resources_meanwhile.ActingHostTestCase):
@@ -131,6 +132,59 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
             self.assertEqual([('apply', SERVER)], self.heal())
 
         self.assertEqual([], self.list_recoveries())
+
+    def begin_again(
+        self, running: dict[str, guest.Guest] | None, state: assignment.State
+    ) -> None:
+        """Start a process that finds an entry in a state."""
+        self.start()
+        self.host._ledger.set_state([SERVER], state)
+        self.host.close()
+        self.host = self.make_host()
+        self.host._repair._list_guests = lambda: running
+
+    def test_a_start_releases_nothing_of_a_guest_that_runs(self) -> None:
+        one = guest.Guest(name='instance-1', number=1)
+        self.begin_again({SERVER: one}, State.RELEASING)
+
+        self.host.heal(None)
+
+        self.assertIn(SERVER, self.enforcer.in_force)
+        self.assertEqual({SERVER: 'claimed'}, self.read_rows())
+        self.host.reconcile([SERVER])
+        self.assertEqual({SERVER: 'applied'}, self.read_rows())
+        self.host.release(SERVER)
+        self.assertEqual({}, self.read_rows())
+
+    def test_a_start_goes_on_with_the_release_of_one_that_is_off(self) -> None:
+        self.begin_again({}, State.RELEASING)
+
+        self.host.heal(None)
+
+        self.assertEqual({}, self.read_rows())
+
+    def test_nothing_is_released_before_the_hypervisor_answers(self) -> None:
+        self.begin_again(None, State.RELEASING)
+        self.host.heal(None)
+        self.assertIn(SERVER, self.enforcer.in_force)
+
+        self.host._repair._list_guests = dict
+        self.host.heal(None)
+
+        self.assertEqual({}, self.read_rows())
+
+    def test_what_nova_releases_meanwhile_is_released(self) -> None:
+        one = guest.Guest(name='instance-1', number=1)
+        self.begin_again({SERVER: one}, State.RELEASING)
+        self.enforcer.is_failing = True
+        self.assertRaises(
+            exception.EnforcementFailed, self.host.release, SERVER
+        )
+        self.enforcer.is_failing = False
+
+        self.host.heal(None)
+
+        self.assertEqual({}, self.read_rows())
 
     def test_what_could_not_be_restored_is_not_said_to_be(self) -> None:
         self.start()

@@ -8,6 +8,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import view as view_mod
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.unit import builders
 from tests.unit.host import test_resources_meanwhile
@@ -20,6 +21,14 @@ OTHER = uuidsentinel.other
 def claim_elsewhere(ways: int = 4) -> assignment.ClaimRequest:
     """Its CPUs are in another domain now, as after a restart on others."""
     return with_host.make_claim(SERVER, ways, cpus=frozenset({13}))
+
+
+def claim_nothing() -> assignment.ClaimRequest:
+    return with_host.make_claim(
+        SERVER,
+        allocations={with_host.NODE.uuid: {'VCPU': 4}},
+        requirement=builders.make_requirement(),
+    )
 
 
 class RunningTestCase(test_resources_meanwhile.ActingHostTestCase):
@@ -48,12 +57,15 @@ class RunningTestCase(test_resources_meanwhile.ActingHostTestCase):
 class MeanwhileTest(RunningTestCase):
     """Another server claims when what it had is removed."""
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.refused: list[exception.ClaimError] = []
+
     def claim_other(self, ways: int, domain: int) -> None:
         """Let it claim after that, before ours is taken."""
         request = with_host.make_claim(
             OTHER, ways, domain=domain, cpus=frozenset({14 if domain else 3})
         )
-        self.refused: list[exception.ClaimError] = []
         claim, left = self.host._transitions.claim, [request]
 
         def claim_later(*args: Any, **options: Any) -> assignment.Entry:
@@ -76,6 +88,51 @@ class MeanwhileTest(RunningTestCase):
         self.assertEqual([], self.refused)
         self.assert_kept()
 
+    def test_what_it_had_is_free_at_no_moment_when_placement_refuses(
+        self,
+    ) -> None:
+        entry = self.claim(with_host.make_claim(SERVER, 4))
+        request = with_host.make_claim(OTHER, 8, cpus=frozenset({3}))
+        self.before('release_all', self.host.enforcement, request)
+        self.before('reinstate', self.host._transitions, request)
+        self.before('reinstate', self.host.state, request)
+        self.before('apply', self.host.enforcement, request)
+
+        self.host.undo(entry)
+
+        self.assertEqual(4, len(self.refused))
+        self.assert_kept()
+
+    def test_nor_when_the_ledger_refuses(self) -> None:
+        self.write_protect()
+        request = with_host.make_claim(OTHER, 8, cpus=frozenset({3}))
+        self.before('reinstate', self.host._transitions, request)
+        self.before('reinstate', self.host.state, request)
+
+        self.assertRaises(
+            exception.LedgerError, self.claim, with_host.make_claim(SERVER, 4)
+        )
+        self.write_protect(is_on=False)
+
+        self.assertEqual(2, len(self.refused))
+        self.host.heal()
+        self.assert_kept()
+
+    def before(
+        self, name: str, owner: Any, request: assignment.ClaimRequest
+    ) -> None:
+        """Have another claim when a step begins."""
+        call = getattr(owner, name)
+
+        def claim_first(*args: Any) -> Any:
+            try:
+                self.host.claim(request)
+            except exception.ClaimError as err:
+                self.refused.append(err)
+            return call(*args)
+
+        self.patch(owner, name, claim_first)
+
     def test_what_it_had_is_given_to_no_other(self) -> None:
         self.claim_other(8, domain=0)
 
@@ -97,6 +154,37 @@ class FailedTest(RunningTestCase):
 
         self.assertTrue(self.host.holds(SERVER))
         self.host.heal()
+        self.assert_kept()
+
+    def test_the_ledger_until_it_can_be_written(self) -> None:
+        """The new claim is in it, and what the guest has is not."""
+
+        def fail() -> None:
+            self.write_protect()
+            raise OSError('no such device')
+
+        self.enforcer.acts['apply'] = fail
+        self.assertRaises(exception.EnforcementFailed, self.claim)
+        self.assertEqual(self.former, self.host.entries[SERVER])
+
+        self.host.heal()
+        self.assertEqual(
+            [(alarm.LEDGER_FAILED, SERVER)],
+            [(one.alarm, one.subject) for one in self.host.problems],
+        )
+        self.write_protect(is_on=False)
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assert_kept()
+
+    def test_the_ledger_when_all_is_replaced_by_nothing(self) -> None:
+        self.write_protect()
+        self.assertRaises(exception.LedgerError, self.claim, claim_nothing())
+        self.write_protect(is_on=False)
+
+        self.host.heal()
+
         self.assert_kept()
 
     def test_an_enforcer(self) -> None:
@@ -162,13 +250,7 @@ class FailedTest(RunningTestCase):
         self.assertEqual({}, self.host.entries)
 
     def test_one_that_replaces_all_by_nothing(self) -> None:
-        self.claim(
-            with_host.make_claim(
-                SERVER,
-                allocations={with_host.NODE.uuid: {'VCPU': 4}},
-                requirement=builders.make_requirement(),
-            )
-        )
+        self.claim(claim_nothing())
 
         self.assertEqual({}, self.read_rows())
         self.assertEqual({}, self.host.entries)

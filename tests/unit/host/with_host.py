@@ -225,6 +225,7 @@ class HostTestCase(base.TestCase):
             {u: str(e.state) for u, e in host.entries.items()},
             self.read_rows(),
         )
+        self.assertEqual(frozenset(), host.list_unwritten())
 
 
 class BackendTestCase(HostTestCase):
