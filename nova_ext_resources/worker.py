@@ -3,15 +3,39 @@
 """A thread that runs rounds until it is stopped."""
 
 import abc
+import datetime
 import threading
 import time
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+LOG = logging.getLogger(__name__)
+
+
+#: So often at most the pause after a failed round is twice the one before.
+MAX_DOUBLINGS = 6
+
+
+class Failed(NamedTuple):
+    """What the last rounds of a thread have met.
+
+    :ivar rounds: how many have failed in a row
+    :ivar since: time of the first of these; aware, UTC
+    """
+
+    rounds: int
+    reason: str
+    since: datetime.datetime
 
 
 class Worker(abc.ABC):
-    """Runs one round after the other.
+    """Runs one round after the other, however each of them ends.
 
     futurist's periodic worker can neither be woken nor end at once.
+
+    :ivar failed: what the last round met; None where it did not fail
     """
 
     #: Name of the thread.
@@ -29,16 +53,19 @@ class Worker(abc.ABC):
         self._is_urgent = threading.Event()
         self._began_at = float('-inf')
         self._thread: threading.Thread | None = None
+        self.failed: Failed | None = None
 
     def start(self, pause: float = 0.0) -> None:
         """Start the thread.
 
         :param pause: seconds until its first round
         """
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(pause,), name=self.THREAD, daemon=True
         )
-        self._thread.start()
+        # It may fail for the moment: then none has been started.
+        thread.start()
+        self._thread = thread
 
     def stop(self, timeout: float | None = None) -> None:
         """End the thread after the round that it is in.
@@ -67,7 +94,10 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def do_round(self) -> float:
-        """Run a round; return the seconds until the next. Raises nothing."""
+        """Run a round; return the seconds until the next.
+
+        What it raises is logged and kept for health, and the next one comes.
+        """
 
     def _run(self, pause: float) -> None:
         while True:
@@ -78,9 +108,38 @@ class Worker(abc.ABC):
             self._is_urgent.clear()
             self._is_awake.clear()
             self._began_at = time.monotonic()
+            pause = self._attempt()
+
+    def _attempt(self) -> float:
+        """Run a round; return the seconds until the next, however it ends."""
+        try:
             pause = self.do_round()
+        # Such as that the process may start no further thread for a moment.
+        except Exception as err:
+            before, reason = self.failed, f'{type(err).__name__}: {err}'
+            if before is None or before.reason != reason:
+                LOG.exception(
+                    'A round of the thread %(thread)s failed, and the next '
+                    'one comes',
+                    {'thread': self.THREAD},
+                )
+            self.failed = Failed(
+                rounds=before.rounds + 1 if before else 1,
+                reason=reason,
+                since=before.since if before else _read_clock(),
+            )
+            return 2.0 ** min(self.failed.rounds, MAX_DOUBLINGS)
+        if self.failed:
+            LOG.info('Thread %(thread)s works again', {'thread': self.THREAD})
+        self.failed = None
+        return pause
 
     def _wait(self, pause: float) -> None:
         if self._is_awake.wait(pause):
             left = self._began_at + self.GATHERED - time.monotonic()
             self._is_urgent.wait(max(left, 0.0))
+
+
+def _read_clock() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now

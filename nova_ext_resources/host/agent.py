@@ -109,6 +109,7 @@ class Agent(worker.Worker):
             list_guests=lambda: None,
             audit_path=files.find_audit_path(state_path, host),
         )
+        self.health.watch(self, self.publisher)
 
     def _check_ledger(self) -> None:
         """Refuse to go on where servers have units.

@@ -55,7 +55,12 @@ class GuestList:
             name='ext-resources-guests',
             daemon=True,
         )
-        thread.start()
+        try:
+            thread.start()
+        # The process may start no further thread for a moment.
+        except RuntimeError as err:
+            self._note(plugins.describe(err))
+            return None
         thread.join(self._patience)
         if thread.is_alive():
             self._asking = thread

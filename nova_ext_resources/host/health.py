@@ -26,6 +26,7 @@ from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.placement import publisher as publisher_mod
+from nova_ext_resources import worker
 
 Part = health_obj.Part
 PartHealth = health_obj.PartHealth
@@ -104,6 +105,11 @@ class Health:
             for name in names
         }
         self._reported: dict[str, tuple[alarm_mod.Alarm, ...]] = {}
+        self._workers: tuple[worker.Worker, ...] = ()
+
+    def watch(self, *workers: worker.Worker) -> None:
+        """Show from now on which of these threads have rounds that fail."""
+        self._workers += workers
 
     # -- what parts report ----------------------------------
 
@@ -314,6 +320,16 @@ class Health:
                     subject=part.name,
                     text=part.failure,
                     since=part.failing_since,
+                )
+        for one in self._workers:
+            if failed := one.failed:
+                yield alarm_mod.Alarm(
+                    name=alarm_mod.THREAD_FAILED,
+                    subject=one.THREAD,
+                    text=f'{failed.rounds} rounds of the thread {one.THREAD} '
+                    f'in a row have failed: {failed.reason}. The log of the '
+                    'service has the reason; the next round comes by itself',
+                    since=failed.since,
                 )
         for reported in self._reported.values():
             yield from reported

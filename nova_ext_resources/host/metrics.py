@@ -49,6 +49,7 @@ class Metrics:
             host=host.host,
             interval=conf.ext_resources.refresh_interval,
         )
+        health.watch(self.servers)
         self._list_guests = list_guests
         self.audit_path = audit_path
         self._measuring: telemetry.Measuring | None = None
@@ -79,6 +80,8 @@ class Metrics:
             self._server = server.from_conf(
                 self._conf, read=self.read, health=self.read_health
             )
+            if self._server is not None:
+                self._health.watch(self._server)
         # Last: what cannot be used is refused once more.
         self._measuring = measuring
 

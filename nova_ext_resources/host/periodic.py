@@ -12,6 +12,7 @@ missing for long.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import contextlib
 import dataclasses
 import threading
 import time
@@ -147,6 +148,7 @@ class Periodic(worker.Worker):
         self._absent = absent.Absent(host)
         self._answer: _Answer | None = None
         self._requests: restore_mod.Requests | None = None
+        self._is_accepted = False
         self._asking: threading.Thread | None = None
         self._asked_at = 0.0
 
@@ -160,22 +162,30 @@ class Periodic(worker.Worker):
         Only then are the resources of servers that are gone released. No
         I/O: a thread asks which servers are here, and ends with the answer.
         """
-        if self._asking is None:
-            self._ask(is_first=True)
+        if not self._is_accepted:
+            # Where no thread can be started, the next round tries, and reports
+            # that.
+            with contextlib.suppress(RuntimeError):
+                self._ask(is_first=True)
+            self._is_accepted = True
 
     def _ask(self, *, is_first: bool) -> None:
-        self._asked_at = time.monotonic()
-        self._asking = threading.Thread(
+        asking = threading.Thread(
             target=self._ask_live,
             args=(is_first,),
             name='ext-resources-live',
             daemon=True,
         )
-        self._asking.start()
+        asking.start()
+        self._asked_at, self._asking = time.monotonic(), asking
 
     def _ask_again(self) -> None:
-        """Ask when the last answer is old."""
-        if self._asking is None or self._asking.is_alive():
+        """Ask for the first time, and when the last answer is old."""
+        if self._asking is None:
+            if self._is_accepted:
+                self._ask(is_first=True)
+            return
+        if self._asking.is_alive():
             return
         # A move may end on the other host, or nowhere, at any time.
         pause = _MOVE_PAUSE if moves.is_any(self._host.entries) else _PAUSE
@@ -246,7 +256,7 @@ class Periodic(worker.Worker):
 
     def run_round(self) -> None:
         """Discover, audit and repair, observe, have it published."""
-        self._ask_again()
+        self._survive('question', self._ask_again)
         self._survive('discovery', self._host.refresh)
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)

@@ -95,6 +95,9 @@ class HostService:
         self.unheld = self._make_unheld(compute)
         self.orphans = self._make_orphans(compute)
         self.periodic = self._make_periodic(compute)
+        self.health.watch(
+            self.periodic, self.publisher, self.allocated, self.unheld
+        )
 
     def _make_health(self) -> health_mod.Health:
         options = self.conf.ext_resources

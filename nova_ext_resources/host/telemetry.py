@@ -64,7 +64,9 @@ class Measuring:
             list_guests=list_guests,
             on_sweep=self._tune,
         )
-        if self._sweeps is None and _is_used(conf):
+        if self._sweeps is not None:
+            health.watch(self._sweeps)
+        elif _is_used(conf):
             loading.clean(conf, host.host)
         self._tuner = _make_tuner(conf, host, audit_path)
         if self._tuner is not None:

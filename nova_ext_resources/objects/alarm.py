@@ -68,6 +68,7 @@ POOL_OVERALLOCATED = 'pool_overallocated'
 POOL_DIFFERS = 'pool_differs'
 NODE_NOT_PUBLISHED = 'node_not_published'
 LEDGER_FAILED = 'ledger_failed'
+THREAD_FAILED = 'thread_failed'
 OLD_INVENTORY = 'old_inventory'
 PROVIDER_CONFIG = 'provider_config'
 STATS_CUT = 'stats_cut'
@@ -226,6 +227,7 @@ _WARNING = (
         'A bare-metal node is not in placement, or lacks what is defined.',
     ),
     (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
+    (THREAD_FAILED, 'thread', 'A thread of the service fails in each round.'),
     (
         STATS_CUT,
         '',

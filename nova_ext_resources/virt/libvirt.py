@@ -84,6 +84,7 @@ class LibvirtDriver(
         made = super()._make_service(conf, host)
         # libvirt's events come in before Nova's own start has ended.
         self._ext_admission = admission.Admission(made.host)
+        made.health.watch(self._ext_admission)
         return made
 
     def init_host(self, host: str) -> None:

@@ -84,13 +84,15 @@ class Reader:
         )
         if not is_due or self.is_reading:
             return
-        self._began_at, self._began_on = now, self._clock()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._read,
             name=f'ext-resources-pool-{self.definition.pool.name}',
             daemon=True,
         )
-        self._thread.start()
+        self._began_at, self._began_on = now, self._clock()
+        # It may fail for the moment: then it is due at once.
+        thread.start()
+        self._thread = thread
 
     def wait(self, deadline: float) -> None:
         """Wait for the reading that was started, until a time."""

@@ -52,6 +52,16 @@ class GuestListTest(base.TestCase):
         self.made.read()
         self.assertEqual(2, self.log.output.count('OSError: gone'))
 
+    def test_nothing_is_known_while_no_thread_can_be_started(self) -> None:
+        def fail(_thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with fixtures.MonkeyPatch('threading.Thread.start', fail):
+            self.assertIsNone(self.made.read())
+
+        self.assertIn("can't start new thread", self.log.output)
+        self.assertEqual({'server': ONE}, self.made.read())
+
     def test_one_question_at_most_hangs(self) -> None:
         made = guests.GuestList(self.hang, host='host1', patience=0.01)
 

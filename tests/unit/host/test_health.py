@@ -17,8 +17,10 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import publisher
+from nova_ext_resources import worker
 from tests import base
 from tests.unit.host import with_host
+from tests.unit import test_worker
 
 Part = health_obj.Part
 Status = health_obj.HealthStatus
@@ -549,6 +551,23 @@ class ObservedOthersTest(HealthTestCase):
             )
 
             self.assertEqual(raised, self.list_alarms())
+
+    def test_a_thread_whose_rounds_fail_is_an_alarm(self) -> None:
+        working, failing = (test_worker.Counter() for _ in range(2))
+        self.health.watch(working)
+        self.health.watch(failing)
+        failing.failed = worker.Failed(rounds=3, reason='oops', since=START)
+
+        snapshot = self.health.snapshot()
+
+        (one,) = snapshot.alarms
+        self.assertEqual(
+            (alarm_mod.THREAD_FAILED, 'counter', START),
+            (one.name, one.subject, one.since),
+        )
+        self.assertIn('3 rounds of the thread counter', one.text)
+        self.assertIn('oops', one.text)
+        self.assertIs(Status.DEGRADED, snapshot.status)
 
     def test_tuning_that_fails_and_works_again(self) -> None:
         self.health.observe_tuning(['a', 'b'])

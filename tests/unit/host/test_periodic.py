@@ -24,6 +24,7 @@ from nova_ext_resources.objects import evidence
 from nova_ext_resources.objects import role
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
+from nova_ext_resources import worker
 from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import with_host
 
@@ -134,6 +135,72 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         for _ in range(3):
             self.enforcer.in_force.clear()
             self.wait_for(lambda: SERVER in self.enforcer.in_force)
+
+    def fail_threads(self, name: str, number: int) -> list[int]:
+        """Let so many starts of such threads fail; return what is left."""
+        left, start = [number], threading.Thread.start
+
+        def start_or_fail(thread: threading.Thread) -> None:
+            if thread.name == name and left[0]:
+                left[0] -= 1
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('threading.Thread.start', start_or_fail)
+        )
+        return left
+
+    def test_servers_are_compared_once_a_thread_can_be_started(self) -> None:
+        self.start()
+        loop, observed = self.make_asking([[]])
+        self.fail_threads('ext-resources-live', 2)
+
+        loop.accept_host()
+        loop.run_round()
+        self.assertIn(
+            "question: RuntimeError: can't start new thread",
+            read_alarms(observed),
+        )
+        loop.run_round()
+        assert loop._asking is not None
+        loop._asking.join(WAIT)
+        loop.run_round()
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual('', read_alarms(observed))
+
+    def test_they_are_compared_again_once_one_can_be_started(self) -> None:
+        self.start()
+        loop, _observed = self.make_asking([[SERVER], [SERVER]])
+        self.run_answered(loop)
+        asking = loop._asking
+        loop._asked_at -= periodic._PAUSE
+        left = self.fail_threads('ext-resources-live', 1)
+
+        loop.run_round()
+        self.assertEqual([0], left)
+        self.assertIs(asking, loop._asking)
+        loop.run_round()
+
+        self.assertIsNot(asking, loop._asking)
+
+    def test_what_only_a_round_meets_ends_no_loop(self) -> None:
+        errors = [RuntimeError('oops')]
+
+        def expect(_uuids: object) -> None:
+            while errors:
+                raise errors.pop()
+
+        self.patch(worker, 'MAX_DOUBLINGS', float('-inf'))
+        placement = HungPlacement()
+        self.make_periodic(placement.client, expect=expect)
+        self.addCleanup(placement.close)
+        self.wait_for(lambda: not errors)
+        self.start()
+        self.enforcer.in_force.clear()
+
+        self.wait_for(lambda: SERVER in self.enforcer.in_force)
 
     def test_a_comparison_with_a_bug_is_reported_and_ends_nothing(
         self,

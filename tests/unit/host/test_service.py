@@ -235,6 +235,21 @@ class HostServiceTestCase(ConfTestCase):
         self.make().host.close()
 
 
+class ThreadsTest(HostServiceTestCase):
+    def test_health_has_all_of_them(self) -> None:
+        port = self.useFixture(ports.Port()).number
+        made = self.make(f'{HOST}[ext_resources_metrics]\nport = {port}\n')
+        before = {*threading.enumerate()}
+        self.addCleanup(made.stop)
+
+        made.start()
+
+        self.assertEqual(
+            {one.name for one in {*threading.enumerate()} - before},
+            {one.THREAD for one in made.health._workers},
+        )
+
+
 class FollowTest(HostServiceTestCase):
     def test_placement_follows_by_the_uuid_of_the_consumer(self) -> None:
         made = self.make()

@@ -5,7 +5,10 @@
 import datetime
 import os
 import pathlib
+import threading
 import time
+
+import fixtures
 
 from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import readers
@@ -67,6 +70,18 @@ class ReaderTest(base.TestCase):
         self.assertEqual(1, self.find_total(self.read(reader)))
         self.now = INTERVAL * 0.9
         self.assertEqual(2, self.find_total(self.read(reader)))
+
+    def test_one_that_could_not_be_started_is_started_next(self) -> None:
+        def fail(_thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        self.write(1)
+        reader = self.make_reader()
+        with fixtures.MonkeyPatch('threading.Thread.start', fail):
+            self.assertRaises(RuntimeError, reader.start)
+        reader.wait(PATIENCE)
+
+        self.assertEqual(1, self.find_total(self.read(reader)))
 
     def test_a_failure_keeps_the_last_good_value(self) -> None:
         self.write(1)
