@@ -32,6 +32,10 @@ from nova_ext_resources.placement import tree
 
 LOG = logging.getLogger(__name__)
 
+#: Seconds between the looks at two clocks that count as none, and how often
+#: they are looked at for that.
+_MOMENT, _ATTEMPTS = 0.001, 10
+
 #: An entry, and when a reading of it was taken.
 _News: TypeAlias = tuple[pool_obj.SharedPool, datetime.datetime]
 
@@ -45,9 +49,11 @@ class _Memory:
     :ivar done: entry and time of the reading that placement has got, or that
         another host has overtaken
     :ivar news: entry and time of the last reading
+    :ivar taken_at: when that was taken, in monotonic seconds, as far as the
+        clock told when it came: what the clock does later changes nothing
     :ivar settled: what it says others use; None: not known yet
-    :ivar looks: times and allocated amounts, those that differ from the one
-        before, the latest last
+    :ivar looks: monotonic seconds and allocated amounts, those that differ
+        from the one before, the latest last
     :ivar lost: the inventory that another write has overtaken this host at
     """
 
@@ -55,17 +61,18 @@ class _Memory:
     written: tuple[pool_obj.SharedPool, inventory_obj.Inventory] | None = None
     done: _News | None = None
     news: _News | None = None
+    taken_at: float = 0.0
     settled: pool_obj.Reading | None = None
-    looks: collections.deque[tuple[datetime.datetime, int]] = (
-        dataclasses.field(default_factory=lambda: collections.deque(maxlen=99))
+    looks: collections.deque[tuple[float, int]] = dataclasses.field(
+        default_factory=lambda: collections.deque(maxlen=99)
     )
     lost: inventory_obj.Inventory | None = None
 
-    def look(self, now: datetime.datetime, allocated: int) -> None:
+    def look(self, now: float, allocated: int) -> None:
         if not self.looks or self.looks[-1][1] != allocated:
             self.looks.append((now, allocated))
 
-    def find_allocated(self, then: datetime.datetime) -> int | None:
+    def find_allocated(self, then: float) -> int | None:
         """Return the least that was allocated at some time, and since.
 
         A look in between two others may have missed it, so the time is
@@ -90,8 +97,10 @@ class PoolWriter:
         clock: Callable[[], datetime.datetime] = lambda: timeutils.utcnow(
             with_timezone=True
         ),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self._monotonic = monotonic
         self._client = client
         self._fields = fields.FieldWriter(client)
         self._call = retry.make_strategy(sleep)
@@ -146,8 +155,10 @@ class PoolWriter:
                 pool, reading, used.get(pool.resource_class, 0)
             ),
         ]
-        memory.look(self._clock(), used.get(pool.resource_class, 0))
-        settled = _settle_reading(pool, reading, seen, memory)
+        clock, now = self._read_clocks()
+        memory.look(now, used.get(pool.resource_class, 0))
+        age = (clock - reading.read_at).total_seconds()
+        settled = _settle_reading(pool, reading, seen, memory, now - age)
         is_news = _is_news(pool, reading, seen, used, memory)
         target = pool_target.make_target(
             pool, settled if is_news else None, seen, used
@@ -157,6 +168,19 @@ class PoolWriter:
             written=int(is_new or written),
             problems=tuple(filter(None, problems)),
         )
+
+    def _read_clocks(self) -> tuple[datetime.datetime, float]:
+        """Return the time, and the monotonic seconds of the same moment.
+
+        On a busy machine a thread may wait between the two, and a reading
+        would seem to be older than an allocation that came before it.
+        """
+        for _attempt in range(_ATTEMPTS):
+            now = self._monotonic()
+            clock = self._clock()
+            if self._monotonic() - now < _MOMENT:
+                break
+        return clock, now
 
     def _write(
         self,
@@ -229,22 +253,26 @@ def _settle_reading(
     reading: pool_obj.Reading,
     seen: provider_obj.Provider,
     memory: _Memory,
+    taken_at: float,
 ) -> pool_obj.Reading | None:
     """Return what a reading says others use; once, whatever comes later.
 
     None: it was taken before this host knew how much was allocated, and the
     next one will tell. A pool without an inventory has nothing allocated.
+
+    :param taken_at: when, in monotonic seconds, by what the clock says now
     """
     news = (_get_entry(pool), reading.read_at)
-    if memory.settled is not None and memory.news == news:
+    if memory.news != news:
+        memory.news, memory.taken_at = news, taken_at
+    elif memory.settled is not None:
         return memory.settled
     allocated: int | None = 0
     if (
         pool_target.needs_allocated(pool, reading)
         and pool.resource_class in seen.inventories
     ):
-        allocated = memory.find_allocated(reading.read_at)
-    memory.news = news
+        allocated = memory.find_allocated(memory.taken_at)
     memory.settled = (
         None
         if allocated is None

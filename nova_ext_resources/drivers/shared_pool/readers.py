@@ -29,10 +29,12 @@ class State:
     """What is known of a pool. Replaced, and never changed.
 
     :ivar reading: the last good one; None: none since the start
+    :ivar taken_at: when that was so, in monotonic seconds
     :ivar failure: why there is no newer one; '' where there is
     """
 
     reading: pool.Reading | None = None
+    taken_at: float = 0.0
     failure: str = ''
 
 
@@ -113,7 +115,11 @@ class Reader:
             if failure := pool_file.find_undated(self.definition, found):
                 self._fail(failure)
             else:
-                self._state = State(reading=found)
+                # Of a document, only the clock tells when it was written.
+                age = (self._clock() - found.read_at).total_seconds()
+                self._state = State(
+                    reading=found, taken_at=self._monotonic() - age
+                )
 
     def _fail(self, failure: str) -> None:
         self._state = dataclasses.replace(self._state, failure=failure)
@@ -130,13 +136,15 @@ class Reader:
                 state, failure=f'it has not answered since {since}'
             )
         max_age = self.definition.max_age
-        if max_age and state.reading and not state.failure:
-            age = self._clock() - state.reading.read_at
-            if age > datetime.timedelta(seconds=max_age):
-                return dataclasses.replace(
-                    state,
-                    failure=f'it is older than max_age ({max_age} seconds)',
-                )
+        if (
+            max_age
+            and state.reading
+            and not state.failure
+            and self._monotonic() - state.taken_at > max_age
+        ):
+            return dataclasses.replace(
+                state, failure=f'it is older than max_age ({max_age} seconds)'
+            )
         return state
 
 

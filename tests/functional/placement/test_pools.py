@@ -382,6 +382,21 @@ class PoolTest(PoolTestCase):
         self.publish('host1')
         self.assertEqual((100, 20, 80), self.read_numbers())
 
+    def test_a_reading_counts_though_the_clock_was_set_back(self) -> None:
+        self.set_free(40)
+        self.publish('host1')
+        self.allocate(20)
+        self.publish('host1')
+        hour = datetime.timedelta(hours=1)
+        writer = self.publishers['host1']._pools
+        clock = writer._clock
+        self.patch(writer, '_clock', lambda: clock() - hour)
+
+        for free in (10, 5):
+            self.set_free(free, datetime.datetime.now(datetime.UTC) - hour)
+            self.publish('host1')
+            self.assertEqual((100, 80 - free, 20 + free), self.read_numbers())
+
     def test_by_default_what_others_have_is_offered_to_none(self) -> None:
         for used in (0, 20, 40):
             if used:

@@ -137,7 +137,9 @@ class ReaderTest(base.TestCase):
         self.clock += datetime.timedelta(seconds=100)
         self.assertEqual('', self.read(reader).failure)
 
-        self.clock += datetime.timedelta(seconds=1)
+        # However the clock is set.
+        self.clock -= datetime.timedelta(hours=1)
+        self.now += 1
         state = reader.find_state()
 
         self.assertEqual(1, self.find_total(state))
