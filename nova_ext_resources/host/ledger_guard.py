@@ -20,6 +20,7 @@ import hashlib
 import os
 import socket
 import struct
+import sys
 
 from oslo_log import log as logging
 
@@ -37,6 +38,16 @@ _USED = (
 
 #: Process, user and group of the other end of a socket.
 _CREDENTIALS = struct.Struct('3i')
+
+#: Of sock_diag(7): headers of a message and of an attribute, a question for
+#: Unix sockets that listen, and the length of an answer without attributes.
+_MESSAGE, _ATTRIBUTE = struct.Struct('=IHHII'), struct.Struct('=HH')
+_LISTENING = struct.pack(
+    '=BBHIIIII', socket.AF_UNIX, 0, 0, 1 << 10, 0, 0x41, 0, 0
+)
+_ANSWER = _MESSAGE.size + 16
+_NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
+_NAME, _UID = 0, 7
 
 _open_private = functools.partial(os.open, mode=FILE_MODE)
 
@@ -98,8 +109,8 @@ def _check_holder(path: str, name: str) -> None:
     """Refuse if a process has the name that may write the ledger.
 
     Any user can take any name, and shall not keep nova-compute from starting.
-    Of a name that nobody can connect to any more, the user is unknown; to have
-    two writers is worse than no start.
+    Of a name that nobody can connect to any more, a kernel before Linux 5.3
+    does not tell the user; to have two writers is worse than no start.
 
     :raises LedgerInUse: it has, or that is unknown
     """
@@ -110,17 +121,52 @@ def _check_holder(path: str, name: str) -> None:
         except BlockingIOError:
             # No process accepts connections, so that each start that was
             # refused still waits for that, and no more can.
-            raise _refuse(path) from None
+            pid, user = 0, _find_user(name)
         except OSError:
             return
-        pid, user, _group = _CREDENTIALS.unpack(
-            asking.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+        else:
+            pid, user, _group = _CREDENTIALS.unpack(
+                asking.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+                )
             )
-        )
-    if user in (0, os.geteuid(), os.stat(os.path.dirname(path)).st_uid):
+    if user in (None, 0, os.geteuid(), os.stat(os.path.dirname(path)).st_uid):
         # Of another PID namespace, it is 0.
         raise _refuse(path, f' (pid {pid})' if pid else '')
+
+
+def _find_user(name: str) -> int | None:
+    """Return the user whose socket listens by a name; None: not known."""
+    with (
+        contextlib.suppress(OSError, struct.error),
+        socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG
+        ) as asking,
+    ):
+        asking.settimeout(1)
+        size = _MESSAGE.size + len(_LISTENING)
+        asking.send(_MESSAGE.pack(size, _BY_FAMILY, _DUMP, 0, 0) + _LISTENING)
+        # Until the end of the answers, which is no answer.
+        while answers := asking.recv(1 << 20):
+            while answers:
+                size, kind = _MESSAGE.unpack_from(answers)[:2]
+                if kind != _BY_FAMILY:
+                    return None
+                found = _read_attributes(answers[_ANSWER:size])
+                if found.get(_NAME) == name.encode() and _UID in found:
+                    return int.from_bytes(found[_UID], sys.byteorder)
+                answers = answers[size:]
+    return None
+
+
+def _read_attributes(data: bytes) -> dict[int, bytes]:
+    found = {}
+    while data:
+        size, kind = _ATTRIBUTE.unpack_from(data)
+        found[kind] = data[_ATTRIBUTE.size : size]
+        # Each begins at a multiple of four.
+        data = data[size + -size % 4 :]
+    return found
 
 
 def _refuse(path: str, which: str = '') -> exception.LedgerInUse:

@@ -368,19 +368,48 @@ class RefusedLedgerTest(LedgerTestCase):
             self.skipTest('this process cannot be another user')
         log = self.useFixture(fixtures.FakeLogger())
 
-        @contextlib.contextmanager
-        def hold() -> Iterator[None]:
-            os.setuid(65534)
-            with socket.socket(socket.AF_UNIX) as taken:
-                taken.bind(ledger_guard.make_name(self.path))
-                taken.listen()
-                yield
-
-        self.start_holding(hold)
+        self.start_holding(self.take_name)
 
         self.open().put(make_entry())
 
         self.assertIn('Address already in use', log.output)
+
+    @contextlib.contextmanager
+    def take_name(self) -> Iterator[None]:
+        """Take the name in the kernel, as a user without rights."""
+        os.setuid(65534)
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(ledger_guard.make_name(self.path))
+            taken.listen()
+            yield
+
+    def test_nor_does_one_to_which_no_more_can_connect(self) -> None:
+        if os.geteuid():
+            self.skipTest('this process cannot be another user')
+        # The kernel tells of many, in several answers.
+        for number in range(500):
+            other = socket.socket(socket.AF_UNIX)
+            self.addCleanup(other.close)
+            other.bind(f'{ledger_guard.make_name(self.path)}-{number}')
+            other.listen()
+        self.start_holding(self.take_name)
+        self.fill_queue(ledger_guard.make_name(self.path))
+
+        self.open().put(make_entry())
+
+    def test_where_the_kernel_does_not_tell_whose_it_is_it_is_in_use(
+        self,
+    ) -> None:
+        """An older one; or it has no such question at all."""
+        self.open()
+        for suffix in ('', '.lock'):
+            os.unlink(f'{self.path}{suffix}')
+        self.fill_queue(ledger_guard.make_name(self.path))
+
+        self.patch(ledger_guard, '_UID', 99)
+        self.assertRaises(exception.LedgerInUse, self.open)
+        self.patch(ledger_guard, '_NETLINK_SOCK_DIAG', 77)
+        self.assertRaises(exception.LedgerInUse, self.open)
 
     def test_so_is_one_that_comes_by_a_symbolic_link(self) -> None:
         self.open().put(make_entry())
