@@ -185,15 +185,21 @@ def explain_absence(
     host: host_tree.HostTree, demand: demand_mod.Demand
 ) -> Fit:
     """Return why placement does not offer a host."""
+    ways = candidates_mod.CandidateSearch(
+        make_view(host), make_providers(host), demand
+    )
+    listed = [*ways]
     for step, found in (
         (Step.CLASSES, _list_absent(host, demand)),
         (Step.TRAITS, _list_without_traits(host, demand)),
-        (Step.AMOUNTS, _list_short(host, demand)),
+        (Step.AMOUNTS, _list_short(host, listed)),
     ):
         if found:
-            return Fit(host=host, step=step, shortfalls=tuple(sorted(found)))
-    step, reason = _explain_policy(host, _list_candidates(host, demand))
-    return Fit(host=host, step=step, shortfalls=(_of_host(demand, reason),))
+            short = ways.qualify(sorted(found))
+            return Fit(host=host, step=step, shortfalls=short)
+    step, reason = _explain_policy(host, listed)
+    short = ways.qualify([_of_host(demand, reason)])
+    return Fit(host=host, step=step, shortfalls=short)
 
 
 def _explain_policy(
@@ -247,16 +253,6 @@ def make_providers(
             rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
         )
         for one in host.offering
-    ]
-
-
-def _list_candidates(
-    host: host_tree.HostTree, demand: demand_mod.Demand
-) -> list[candidates_mod.Allocations]:
-    return [
-        *candidates_mod.list_candidates(
-            make_view(host), make_providers(host), demand
-        )
     ]
 
 
@@ -314,10 +310,9 @@ def _list_without_traits(
 
 
 def _list_short(
-    host: host_tree.HostTree, demand: demand_mod.Demand
+    host: host_tree.HostTree, found: Sequence[candidates_mod.Allocations]
 ) -> list[exception.Shortfall]:
     """Return what the providers that come nearest have too little of."""
-    found = _list_candidates(host, demand)
     if not found:
         return []
     amounts = {one.rp_uuid: one.amounts for one in host.offering}

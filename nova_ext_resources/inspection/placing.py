@@ -109,7 +109,7 @@ class Placing:
     ) -> list[schedule.Candidate]:
         """Return the candidates that placement would offer."""
         view = fit_mod.make_view(host)
-        found = candidates_mod.list_candidates(
+        found = candidates_mod.CandidateSearch(
             view, fit_mod.make_providers(host), self._demand
         )
         return [

@@ -78,7 +78,10 @@ class Room:
             self.shortfalls = (_make_outage(demand),)
             return None
         reasons: tuple[exception.Shortfall, ...] = ()
-        tries = self._list_requests(self._future, key, demand)
+        found = candidates.CandidateSearch(
+            self._future.view, self._host.providers, demand
+        )
+        tries = _list_requests(self._future, found, key, demand)
         for request in itertools.islice(tries, MAX_TRIED):
             decision = decide.decide(
                 self._future.view,
@@ -96,30 +99,11 @@ class Room:
             if not candidates.has_room(self._future.view, request.allocations):
                 # It is there for its reasons only.
                 break
-        self.shortfalls = reasons or self._explain(self._future, demand)
+        else:
+            found.is_cut |= any(tries)
+        reasons = reasons or self._explain(self._future, demand)
+        self.shortfalls = found.qualify(reasons)
         return None
-
-    def _list_requests(
-        self, future: future_mod.Future, key: str, demand: demand_mod.Demand
-    ) -> Iterator[assignment.ClaimRequest]:
-        """Return the ways to ask the host for one server."""
-        found = candidates.list_candidates(
-            future.view, self._host.providers, demand
-        )
-        for allocations in found:
-            request = assignment.ClaimRequest(
-                consumer_uuid=key,
-                allocations=allocations,
-                requirement=demand.requirement,
-            )
-            if not demand.cells:
-                yield request
-            elif future.cells is None:
-                pinning = assignment.Pinning(sizes=demand.cells)
-                yield dataclasses.replace(request, pinning=pinning)
-            else:
-                for cpus in list_cpus(future, demand.cells):
-                    yield dataclasses.replace(request, cpus=cpus)
 
     def _make(
         self, key: str, decision: decide.Decision
@@ -162,7 +146,7 @@ class Room:
             return tuple(
                 _make_shortfall(*one, is_permanent=True) for one in missing
             )
-        if not any(candidates.list_candidates(future.view, providers, demand)):
+        if not any(candidates.CandidateSearch(future.view, providers, demand)):
             return (
                 _make_shortfall(
                     *_name_first(demand),
@@ -181,6 +165,29 @@ class Room:
                 available=max(map(len, cells), default=0),
             ),
         )
+
+
+def _list_requests(
+    future: future_mod.Future,
+    found: Iterable[candidates.Allocations],
+    key: str,
+    demand: demand_mod.Demand,
+) -> Iterator[assignment.ClaimRequest]:
+    """Return the ways to ask a host for one server."""
+    for allocations in found:
+        request = assignment.ClaimRequest(
+            consumer_uuid=key,
+            allocations=allocations,
+            requirement=demand.requirement,
+        )
+        if not demand.cells:
+            yield request
+        elif future.cells is None:
+            pinning = assignment.Pinning(sizes=demand.cells)
+            yield dataclasses.replace(request, pinning=pinning)
+        else:
+            for cpus in list_cpus(future, demand.cells):
+                yield dataclasses.replace(request, cpus=cpus)
 
 
 def list_cpus(

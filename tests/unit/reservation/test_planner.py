@@ -2,6 +2,7 @@
 
 """Tests of plans and counter-offers."""
 
+from collections.abc import Iterable
 import dataclasses
 from typing import Any
 
@@ -393,6 +394,8 @@ class AttributesTest(PlannerTestCase):
 
         (short,) = refusal.shortfalls['one']
         self.assertIn('not side by side', short.reason)
+        # To choose other CPUs makes no difference.
+        self.assertNotIn('not all were tried', short.reason)
         assert refusal.earliest is not None
         self.assertEqual(100, refusal.earliest.during.start)
 
@@ -598,6 +601,61 @@ class AttributesTest(PlannerTestCase):
 
         (short,) = refusal.shortfalls['one']
         self.assertIn('group_policy=isolate', short.reason)
+
+
+class GroupsTest(PlannerTestCase):
+    """A host of thirteen cards."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        cards = [hosts.make_provider(f'{one:02}', GPU=99) for one in range(13)]
+        self.planner = hosts.make_planner(
+            host_mod.make_host(
+                'one',
+                [hosts.make_provider('one', VCPU=64), *cards],
+                view.HostView(),
+            )
+        )
+
+    def make_request(
+        self, amounts: Iterable[int], **fields: Any
+    ) -> request_mod.Request:
+        groups = {f'_{key}': {'GPU': one} for key, one in enumerate(amounts)}
+        demand = make_demand(_={'VCPU': 1}, **groups, **fields)
+        return make_request('it', span(0, 10), demand)
+
+    def test_each_group_gets_a_card(self) -> None:
+        for is_isolated in (False, True):
+            plan = self.plan(
+                self.make_request([99] * 13, is_isolated=is_isolated)
+            )
+
+            (server,) = plan.servers
+            self.assertEqual(14, len(server.places))
+
+    def test_a_refusal_has_the_true_reason(self) -> None:
+        for is_isolated, reason in (
+            (False, '198 requested'),
+            (True, 'this host has fewer'),
+        ):
+            refusal = self.refuse(
+                self.make_request([99] * 14, is_isolated=is_isolated)
+            )
+
+            short = refusal.shortfalls['one'][0]
+            self.assertIn(reason, str(short))
+            self.assertTrue(short.is_permanent)
+
+    def test_a_refusal_in_doubt_says_so(self) -> None:
+        self.accept('other', span(0, 10), make_demand(_={'GPU': 99}))
+
+        refusal = self.refuse(
+            self.make_request(range(1, 14), is_isolated=True)
+        )
+
+        (short,) = refusal.shortfalls['one']
+        self.assertIn('not all were tried', short.reason)
+        self.assertFalse(short.is_permanent)
 
 
 class SharedTest(PlannerTestCase):
