@@ -166,6 +166,32 @@ class Fleet:
             self._held[rp_uuid].pop(key, None)
         return server
 
+    def list_deficits(
+        self,
+        servers: Iterable[server_mod.PlannedServer],
+        during: interval.Interval,
+    ) -> dict[view_obj.Place, tuple[int, int]]:
+        """Return where there is too little for servers, taken together.
+
+        Whatever is promised passes here first: a host sees its own servers
+        only, and the calendar all that several hosts take of a provider.
+
+        :param servers: none of which is booked in the interval
+        :returns: place -> what they need there, and what is free
+        :raises KeyError: a place is unknown
+        """
+        needed: dict[view_obj.Place, int] = {}
+        for one in servers:
+            for each in one.assignments:
+                place = each.rp_uuid, each.resource_class
+                needed[place] = needed.get(place, 0) + each.amount
+        free = self.calendar.list_free(needed, during)
+        return {
+            place: (amount, left)
+            for (place, amount), left in zip(needed.items(), free, strict=True)
+            if left < amount
+        }
+
     def list_overlapping(
         self, name: str, during: interval.Interval
     ) -> list[server_mod.PlannedServer]:

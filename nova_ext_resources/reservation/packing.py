@@ -3,6 +3,8 @@
 """The servers of one request, put on hosts for one interval."""
 
 from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
 import functools
 from typing import TypeAlias
 
@@ -54,7 +56,9 @@ class Packing:
     @property
     def is_enough(self) -> bool:
         """Whether the fewest servers that are asked for fit."""
-        return len(self.servers) >= self._request.least
+        if len(self.servers) < self._request.least:
+            return False
+        return not self._fleet.list_deficits(self.servers, self._during)
 
     @functools.cached_property
     def shortfalls(self) -> shortfalls_mod.Shortfalls:
@@ -64,10 +68,11 @@ class Packing:
             for one in list_hosts(self._fleet, self._request)
             if one.name not in self._short
         ]
-        short = room_mod.list_short(
-            self._fleet, hosts, self._amounts, self._during
-        )
-        found = [*zip(hosts, short, strict=True)]
+        with self._sharing(self.servers):
+            short = room_mod.list_short(
+                self._fleet, hosts, self._amounts, self._during
+            )
+            found = [*zip(hosts, short, strict=True)]
         return shortfalls_mod.Shortfalls(
             [one for one in found if one[1]], self._short
         )
@@ -75,17 +80,36 @@ class Packing:
     def _place(self) -> PlannedServers:
         affinity, most = self._request.affinity, self._request.most
         placed: PlannedServers = ()
-        for host in self._list_possible():
-            if affinity is request_mod.Affinity.SAME_HOST:
-                placed = max(placed, self._fill(host, 0, most), key=len)
-            elif affinity is request_mod.Affinity.DIFFERENT_HOSTS:
-                placed += self._fill(host, len(placed), 1)
-            else:
-                left = most - len(placed)
-                placed += self._fill(host, len(placed), left)
-            if len(placed) == most:
-                break
+        with contextlib.ExitStack() as stack:
+            for host in self._list_possible():
+                if affinity is request_mod.Affinity.SAME_HOST:
+                    placed = max(placed, self._fill(host, 0, most), key=len)
+                else:
+                    left = most - len(placed)
+                    if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+                        left = 1
+                    found = self._fill(host, len(placed), left)
+                    placed += found
+                    stack.enter_context(self._sharing(found))
+                if len(placed) == most:
+                    break
         return placed
+
+    def _sharing(
+        self, servers: PlannedServers
+    ) -> contextlib.AbstractContextManager[None]:
+        """Let other hosts have no more than servers leave of what they share.
+
+        The host itself sees all of them; see :class:`.room.Room`.
+        """
+        if self._fleet.shared_classes.isdisjoint(self._amounts):
+            return contextlib.nullcontext()
+        return self._fleet.trying(
+            adding=[
+                dataclasses.replace(one, key=f'{one.key}/packed')
+                for one in servers
+            ]
+        )
 
     def _list_possible(self) -> Iterator[host_mod.Host]:
         """Return the hosts whose amounts do for one server."""

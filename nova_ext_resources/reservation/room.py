@@ -319,7 +319,30 @@ def find_blocked(
         own = [one for one in booked if one.host == name]
         if short := _list_blocked(fleet, name, own, during):
             found[name] = short
+    deficits = fleet.list_deficits(booked, during)
+    for one in booked:
+        if short := _explain_deficits(one, deficits):
+            found.setdefault(one.host, short)
     return found
+
+
+def _explain_deficits(
+    server: server_mod.PlannedServer,
+    deficits: Mapping[view_obj.Place, tuple[int, int]],
+) -> tuple[exception.Shortfall, ...]:
+    """Return what a server takes of that is too little for all of them."""
+    return tuple(
+        _make_shortfall(
+            one.resource_class,
+            deficits[place][0],
+            _TAKEN,
+            available=max(deficits[place][1], 0),
+            rp_uuid=one.rp_uuid,
+            rp_key=one.rp_key,
+        )
+        for one in server.assignments
+        if (place := (one.rp_uuid, one.resource_class)) in deficits
+    )
 
 
 def _list_blocked(

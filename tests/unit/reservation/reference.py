@@ -6,10 +6,12 @@ Nothing of it is shared with the code that it is compared with, but for the
 types of what goes in.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
 
 
 @dataclasses.dataclass
@@ -82,3 +84,30 @@ class Reference:
             if self.fits(places, interval.Interval(start, end)):
                 return start
         return None
+
+
+def list_overbooked(
+    bookings: Iterable[server_mod.PlannedServer],
+    capacity: Mapping[view.Place, Sequence[int]],
+) -> list[tuple[view.Place, int]]:
+    """Return the places, with the second, where more is booked than there is.
+
+    It knows nothing of hosts: what is booked of a place is added up.
+
+    :param capacity: place -> units in each second
+    """
+    used: dict[view.Place, list[int]] = {
+        place: [0] * len(units) for place, units in capacity.items()
+    }
+    for one in bookings:
+        for each in one.assignments:
+            units = used[each.rp_uuid, each.resource_class]
+            end = min(one.during.end, len(units))
+            for second in range(one.during.start, end):
+                units[second] += each.amount
+    return [
+        (place, second)
+        for place, units in used.items()
+        for second, amount in enumerate(units)
+        if amount > capacity[place][second]
+    ]

@@ -10,6 +10,7 @@ from testtools import matchers
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor as flavor_mod
@@ -1214,3 +1215,61 @@ class ChartTest(ApiTestCase):
         )
 
         self.assertEqual(['a', 'b'], [*self.draw()])
+
+
+class PoolTest(ApiTestCase):
+    """Two hosts use ten seats of one pool."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        pool = hosts.make_provider('pool', CUSTOM_SEAT=10)
+        self.site = sites.FixedSite(
+            [
+                host_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, VCPU=8), pool],
+                    view.HostView(),
+                )
+                for name in ('a', 'b')
+            ]
+        )
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+
+    def order(self, name: str, seats: int, **fields: Any) -> Any:
+        return {
+            'name': name,
+            'resources': {'VCPU': 1, 'CUSTOM_SEAT': seats},
+            **fields,
+        }
+
+    def refuse(self, call: Any, *args: Any) -> str:
+        before = stores.dump(self.url)
+        err = self.assertRaises(exception.ReservationRefused, call, *args)
+        self.assertEqual(before, stores.dump(self.url))
+        return str(err)
+
+    def test_servers_on_several_hosts_are_refused_together(self) -> None:
+        self.api.create(self.order('first', 3, duration='2h'))
+        order = self.order(
+            'both', 5, servers=2, affinity='different-hosts', duration='1h'
+        )
+
+        text = self.refuse(self.api.create, order)
+
+        self.assertIn('1 can be had in that time', text)
+        self.assertIn(
+            '2 can be had from 2030-01-01T02:00:00Z to 2030-01-01T03:00:00Z',
+            text,
+        )
+
+    def test_a_later_end_is_for_all_servers(self) -> None:
+        order = self.order(
+            'runs', 5, servers=2, affinity='different-hosts', duration='2h'
+        )
+        self.api.create(order)
+        self.api.create(self.order('other', 5, starts_at='+3h'))
+        self.clock.now += HOUR
+
+        text = self.refuse(self.api.update, 'runs', {'duration': '4h'})
+
+        self.assertIn('1 can be had in that time', text)

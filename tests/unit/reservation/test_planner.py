@@ -7,8 +7,10 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -16,6 +18,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from tests import base
+from tests.unit import builders
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import make_demand
 from tests.unit.reservation.hosts import make_request
@@ -620,7 +623,9 @@ class GroupsTest(PlannerTestCase):
     def make_request(
         self, amounts: Iterable[int], **fields: Any
     ) -> request_mod.Request:
-        groups = {f'_{key}': {'GPU': one} for key, one in enumerate(amounts)}
+        groups: Any = {
+            f'_{key}': {'GPU': one} for key, one in enumerate(amounts)
+        }
         demand = make_demand(_={'VCPU': 1}, **groups, **fields)
         return make_request('it', span(0, 10), demand)
 
@@ -772,3 +777,156 @@ class BlazarTest(PlannerTestCase):
         self.planner.accept(requests[0], plans[0])
 
         self.refuse(requests[1])
+
+
+class PoolTest(PlannerTestCase):
+    """Two hosts of eight CPUs each, with ten seats of one pool."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.make()
+
+    def make(self, **own: int) -> None:
+        pool = hosts.make_provider(
+            'pool', [provider.SHARING_TRAIT], CUSTOM_SEAT=10
+        )
+        self.planner = hosts.make_planner(
+            *(
+                host_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, (), VCPU=8, **one), pool],
+                    view.HostView(),
+                )
+                for name, one in (('one', own), ('two', {}))
+            )
+        )
+
+    def make_request(
+        self,
+        key: str,
+        during: interval.Interval,
+        seats: int,
+        vcpus: int = 1,
+        **fields: Any,
+    ) -> request_mod.Request:
+        demand = make_demand(_={'VCPU': vcpus, 'CUSTOM_SEAT': seats})
+        return make_request(key, during, demand, **fields)
+
+    def book(self, *given: Any, **fields: Any) -> planner_mod.Plan:
+        request = self.make_request(*given, **fields)
+        plan = self.plan(request)
+        self.planner.accept(request, plan)
+        return plan
+
+    def test_servers_of_one_request_share_what_there_is(self) -> None:
+        for affinity, vcpus in ((DIFFERENT, 1), (request_mod.Affinity.ANY, 8)):
+            refusal = self.refuse(
+                self.make_request(
+                    'no', span(0, 5), 6, vcpus, least=2, affinity=affinity
+                )
+            )
+
+            self.assertEqual(['one'], self.list_hosts(refusal.largest))
+            self.assertIsNone(refusal.earliest)
+            for name in ('one', 'two'):
+                (short,) = (
+                    one
+                    for one in refusal.shortfalls[name]
+                    if one.resource_class == 'CUSTOM_SEAT'
+                )
+                self.assertEqual(
+                    (6, 4), (short.requested, short.available), name
+                )
+
+    def test_no_more_are_planned_than_the_pool_has_seats_for(self) -> None:
+        plan = self.book('it', span(0, 5), 3, vcpus=4, most=4)
+
+        self.assertEqual(['one', 'one', 'two'], self.list_hosts(plan))
+
+    def test_it_starts_when_the_pool_has_room(self) -> None:
+        self.book('it', span(4, 8), 3)
+        after = dict(self.planner.fleet.hosts['one'].view.tracked)
+        after['pool', 'CUSTOM_SEAT'] = dataclasses.replace(
+            after['pool', 'CUSTOM_SEAT'], state=count.CountState(7)
+        )
+        for name in ('one', 'two'):
+            changed = dataclasses.replace(
+                self.planner.fleet.hosts[name].view,
+                tracked={
+                    place: one
+                    for place, one in after.items()
+                    if place[0] in ('pool', name)
+                }
+                | {(name, 'VCPU'): builders.make_count(8)},
+            )
+            self.planner.fleet.change(name, changed, span(8, 11))
+
+        for affinity in (DIFFERENT, request_mod.Affinity.ANY, SAME):
+            request = self.make_request(
+                'other', span(2, 6), 4, least=2, affinity=affinity
+            )
+            refusal = self.refuse(request)
+            later = self.plan(dataclasses.replace(request, delay=20))
+
+            assert refusal.earliest is not None
+            self.assertEqual(11, refusal.earliest.during.start)
+            self.assertEqual(11, later.during.start)
+
+    def test_it_starts_in_time_after_many_others(self) -> None:
+        """What is short is the pool; each end is one of the hosts."""
+        for time in range(1, 81):
+            self.book(str(time), span(time, time + 1), 9)
+
+        refusal = self.refuse(
+            self.make_request('no', span(1, 3), 1, least=2, affinity=DIFFERENT)
+        )
+
+        assert refusal.earliest is not None
+        self.assertEqual(81, refusal.earliest.during.start)
+
+    def test_a_later_end_counts_what_all_servers_have(self) -> None:
+        held = self.book(
+            'it', span(0, 5), 5, least=2, affinity=DIFFERENT
+        ).servers
+        self.book('other', span(6, 9), 5)
+        request = self.make_request(
+            'it', span(0, 8), 5, least=2, affinity=DIFFERENT
+        )
+
+        for end, fits in ((6, True), (8, False)):
+            changed = dataclasses.replace(request, during=span(0, end))
+            answer = self.planner.prolong(changed, held)
+            self.assertEqual(fits, isinstance(answer, planner_mod.Plan))
+
+        assert isinstance(answer, planner_mod.Refusal)
+        self.assertEqual(['one'], self.list_hosts(answer.largest))
+        for name in ('one', 'two'):
+            (short,) = answer.shortfalls[name]
+            self.assertEqual((10, 5), (short.requested, short.available))
+
+    def test_the_last_look_is_at_the_calendar(self) -> None:
+        """However a plan was made, nothing is promised beyond what is free."""
+        packing = self.planner.pack(
+            self.make_request('it', span(0, 5), 5, least=2), span(0, 5)
+        )
+        self.assertTrue(packing.is_enough)
+
+        self.book('other', span(4, 5), 1)
+
+        self.assertFalse(packing.is_enough)
+
+    def test_units_of_the_host_come_first(self) -> None:
+        """Who has none of its own needs those of the pool."""
+        self.make(CUSTOM_SEAT=6)
+
+        plan = self.book('it', span(0, 5), 6, least=2, affinity=DIFFERENT)
+
+        self.assertEqual(
+            [('one', 'CUSTOM_SEAT'), ('pool', 'CUSTOM_SEAT')],
+            [
+                place
+                for one in plan.servers
+                for place in one.places
+                if place[1] == 'CUSTOM_SEAT'
+            ],
+        )

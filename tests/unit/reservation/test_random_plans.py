@@ -7,16 +7,18 @@ seed; a failure names its own.
 """
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import dataclasses
 import random
 
 from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -24,6 +26,7 @@ from nova_ext_resources.reservation import server as server_mod
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
+from tests.unit.reservation import reference
 from tests.unit.reservation import test_calendar
 
 SECONDS = 14
@@ -183,10 +186,12 @@ class Machine:
 class CountedTest(base.TestCase):
     """Classes of which only the number matters: all answers are exact."""
 
+    MACHINE: type[Machine] = Machine
+
     def test_random_requests(self) -> None:
         kinds: collections.Counter[str] = collections.Counter()
         for seed in SEEDS:
-            machine = Machine(seed)
+            machine = self.MACHINE(seed)
             for request, now, answer in machine.play():
                 where = f'RESERVATION_SEED={seed}, request {request.key}'
                 if isinstance(answer, planner_mod.Refusal):
@@ -281,6 +286,177 @@ class CountedTest(base.TestCase):
             self.assertEqual(
                 [], machine.planner.fleet.list_overlapping(name, when), where
             )
+
+
+class SharingMachine(Machine):
+    """Hosts of two racks: each rack has seats, and all have a disk.
+
+    What there is of the seats of a rack changes for a time.
+    """
+
+    def make(self) -> None:
+        """Make the fleet."""
+        names = [f'host {one}' for one in range(self.rng.randint(2, 4))]
+        self.sizes = {one: {'VCPU': self.rng.randint(1, 9)} for one in names}
+        self.racks = {one: f'rack {self.rng.randint(0, 1)}' for one in names}
+        self.pools = {
+            ('rack 0', 'CUSTOM_SEAT'): self.rng.randint(2, 9),
+            ('rack 1', 'CUSTOM_SEAT'): self.rng.randint(2, 9),
+            ('disk', 'DISK_GB'): self.rng.randint(2, 16),
+        }
+        self.planner = hosts.make_planner(*map(self.make_host, names))
+        self.cut = self.draw_time(0)
+        self.capacity = {
+            **{
+                (one, 'VCPU'): [own['VCPU']] for one, own in self.sizes.items()
+            },
+            **{place: [total] for place, total in self.pools.items()},
+        }
+        for place, units in self.capacity.items():
+            self.capacity[place] = units * (HORIZON + 1)
+        self.make_cut('rack 0')
+
+    def make_host(self, name: str) -> host_mod.Host:
+        shared = [
+            hosts.make_provider(rp_uuid, (), **{name_of: total})
+            for (rp_uuid, name_of), total in self.pools.items()
+            if rp_uuid in ('disk', self.racks[name])
+        ]
+        own = hosts.make_provider(name, (), **self.sizes[name])
+        return host_mod.make_host(name, [own, *shared], view_obj.HostView())
+
+    def make_cut(self, rack: str) -> None:
+        """Let a rack have fewer seats for a time."""
+        place = rack, 'CUSTOM_SEAT'
+        left = self.rng.randint(0, self.pools[place])
+        for second in range(self.cut.start, min(self.cut.end, HORIZON + 1)):
+            self.capacity[place][second] = left
+        for name, host in self.planner.fleet.hosts.items():
+            if self.racks[name] == rack:
+                view = host.view.with_state(place, count.CountState(left))
+                self.planner.fleet.change(name, view, self.cut)
+        self.outages = [('', self.cut)]
+
+    def draw_demand(self) -> demand_mod.Demand:
+        names = self.rng.choice(
+            [
+                ['VCPU', 'CUSTOM_SEAT'],
+                ['VCPU', 'DISK_GB'],
+                ['VCPU', 'CUSTOM_SEAT', 'DISK_GB'],
+                ['CUSTOM_SEAT'],
+            ]
+        )
+        return hosts.make_demand(
+            _={name: self.rng.randint(1, 4) for name in names}
+        )
+
+    def count_of(
+        self,
+        place: view_obj.Place,
+        during: interval.Interval,
+        amounts: Mapping[str, int],
+    ) -> int:
+        """Return how many servers a place has room for."""
+        if place[1] not in amounts:
+            return 1000
+        return min(
+            max(
+                self.capacity[place][min(second, HORIZON)]
+                - sum(
+                    one.places.get(place, 0)
+                    for one in self.planner.fleet.bookings.values()
+                    if one.during.start <= second < one.during.end
+                ),
+                0,
+            )
+            // amounts[place[1]]
+            for second in self.list_seconds(during)
+        )
+
+    def count(
+        self, request: request_mod.Request, during: interval.Interval
+    ) -> int:
+        """Return how many servers fit: of a host, a rack, and of all."""
+        amounts = request.demand.largest
+        room = {
+            place: self.count_of(place, during, amounts)
+            for place in self.capacity
+        }
+        disk = room['disk', 'DISK_GB']
+        racks: dict[str, int] = {}
+        most = 0
+        for name, rack in self.racks.items():
+            own = room[name, 'VCPU']
+            seats = room[rack, 'CUSTOM_SEAT']
+            most = max(most, min(own, seats, disk))
+            if request.affinity is Affinity.DIFFERENT_HOSTS:
+                own = min(own, 1)
+            racks[rack] = min(racks.get(rack, 0) + own, seats)
+        if request.affinity is Affinity.SAME_HOST:
+            return most
+        return min(sum(racks.values()), disk)
+
+
+class SharingTest(CountedTest):
+    """What hosts share is promised once: by new requests and by later ends."""
+
+    MACHINE = SharingMachine
+
+    def _check_fleet(self, machine: Machine, where: str) -> None:
+        """Prolong all, and add up what is booked, place by place."""
+        assert isinstance(machine, SharingMachine)
+        for key, request in machine.requests.items():
+            if not request.during.is_open:
+                self._prolong(machine, key, where)
+            self.assertEqual([], self._list_overbooked(machine), where)
+
+    def _prolong(self, machine: SharingMachine, key: str, where: str) -> None:
+        bookings = machine.planner.fleet.bookings
+        held = tuple(
+            one
+            for one in bookings.values()
+            if one.key.partition('/')[0] == key
+        )
+        start, end = held[0].during.start, held[0].during.end
+        longer = span(start, end + machine.rng.randint(1, 4))
+        request = dataclasses.replace(
+            machine.requests[key],
+            during=longer,
+            delay=0,
+            least=len(held),
+            most=len(held),
+        )
+
+        answer = machine.planner.prolong(request, held)
+
+        fits = 0
+        for number in range(1, len(held) + 1):
+            with machine.planner.fleet.trying(
+                without=[one.key for one in held],
+                adding=[
+                    dataclasses.replace(one, during=longer)
+                    for one in held[:number]
+                ]
+                + [*held[number:]],
+            ):
+                if not self._list_overbooked(machine):
+                    fits = number
+        if isinstance(answer, planner_mod.Plan):
+            self.assertEqual(len(held), fits, where)
+            for before, after in zip(held, answer.servers, strict=True):
+                machine.planner.fleet.release(before.key)
+                machine.planner.fleet.book(after)
+        else:
+            offered = answer.largest.servers if answer.largest else ()
+            self.assertLess(fits, len(held), where)
+            self.assertEqual(fits, len(offered), where)
+
+    def _list_overbooked(
+        self, machine: SharingMachine
+    ) -> list[tuple[view_obj.Place, int]]:
+        return reference.list_overbooked(
+            machine.planner.fleet.bookings.values(), machine.capacity
+        )
 
 
 class CachedMachine(Machine):

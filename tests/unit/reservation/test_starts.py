@@ -3,6 +3,7 @@
 """Tests of the starts from which amounts would do."""
 
 import random
+from types import MappingProxyType
 from typing import Any
 
 from nova_ext_resources.objects import view
@@ -120,3 +121,90 @@ class StartsTest(base.TestCase):
         )
 
         self.assertEqual({'VCPU': 6}, starts.make_ask(fleet, request, 3))
+
+
+class SharingTest(base.TestCase):
+    """Two hosts have the seats of a rack, another one has others.
+
+    A disk is for all of them.
+    """
+
+    POOLS = (('left', 'CUSTOM_SEAT'), ('right', 'CUSTOM_SEAT'), ('disk', 'GB'))
+    RACKS = MappingProxyType({'a': 'left', 'b': 'left', 'c': 'right'})
+    NEEDS = MappingProxyType({'VCPU': 4, 'CUSTOM_SEAT': 3, 'GB': 2})
+
+    def make(self, rng: random.Random) -> None:
+        pools = {
+            place: hosts.make_provider(place[0], (), **{place[1]: 7})
+            for place in self.POOLS
+        }
+        self.fleet = fleet_mod.Fleet(
+            [
+                host_mod.make_host(
+                    name,
+                    [
+                        hosts.make_provider(name, (), VCPU=8),
+                        pools[rack, 'CUSTOM_SEAT'],
+                        pools['disk', 'GB'],
+                    ],
+                    view.HostView(),
+                )
+                for name, rack in self.RACKS.items()
+            ],
+            hosts.TRACKERS,
+        )
+        places = sorted(self.fleet.calendar.places)
+        for number in range(rng.randint(2, 16)):
+            start = rng.randrange(SECONDS)
+            self.fleet.calendar.add(
+                str(number),
+                span(start, rng.randint(start + 1, SECONDS + 1)),
+                {rng.choice(places): rng.randint(1, 5)},
+            )
+
+    def count(self, start: int, affinity: Affinity) -> int:
+        """Return how many servers fit, rack by rack."""
+
+        def fits(rp_uuid: str, name: str) -> int:
+            during = span(start, start + 3)
+            free = self.fleet.calendar.find_largest((rp_uuid, name), during)
+            return free // self.NEEDS[name]
+
+        most = 1 if affinity is Affinity.DIFFERENT_HOSTS else 99
+        racks = {'left': 0, 'right': 0}
+        alone = []
+        for name, rack in self.RACKS.items():
+            own = min(fits(name, 'VCPU'), most)
+            seats = fits(rack, 'CUSTOM_SEAT')
+            alone.append(min(own, seats, fits('disk', 'GB')))
+            racks[rack] = min(racks[rack] + own, seats)
+        if affinity is Affinity.SAME_HOST:
+            return max(alone)
+        return min(sum(racks.values()), fits('disk', 'GB'))
+
+    def test_amounts_do_at_no_other_start(self) -> None:
+        for seed in range(40):
+            self.make(random.Random(seed))
+            for affinity in Affinity:
+                for least in (1, 2, 3):
+                    request = hosts.make_request(
+                        'it',
+                        span(0, 3),
+                        hosts.make_demand(_=self.NEEDS),
+                        affinity=affinity,
+                        least=least,
+                    )
+
+                    found = starts.list_starts(
+                        self.fleet, request, interval.FOREVER, {*'abc'}
+                    )
+
+                    enough = [
+                        start
+                        for start in range(SECONDS + 2)
+                        if self.count(start, affinity) >= least
+                    ]
+                    known = [*found]
+                    where = f'seed {seed}, {affinity}, {least}'
+                    self.assertEqual(enough[:1], known[:1], where)
+                    self.assertEqual(set(), {*known} - {*enough}, where)

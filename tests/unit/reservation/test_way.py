@@ -5,11 +5,14 @@
 import random
 from typing import Any
 
+from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import way as way_mod
 from tests import base
 from tests.unit.reservation import changes
@@ -142,6 +145,38 @@ class WayTest(WayTestCase):
         way = self.find(more, is_withdrawn=True)
 
         self.assertEqual(('lease',), way.hurt)
+
+    def test_a_pool_is_cut_for_all_hosts_together(self) -> None:
+        pool = hosts.make_provider('pool', CUSTOM_SEAT=10)
+        self.planner = hosts.make_planner(
+            *(
+                host_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, VCPU=8), pool],
+                    view.HostView(),
+                )
+                for name in ('a', 'b')
+            )
+        )
+        for key, seats in (('lease', 3), ('other', 1)):
+            request = hosts.make_request(
+                key,
+                span(5, 9),
+                hosts.make_demand(_={'VCPU': 1, 'CUSTOM_SEAT': seats}),
+                least=2,
+                affinity=request_mod.Affinity.DIFFERENT_HOSTS,
+            )
+            plan = self.planner.plan(request, 0)
+            assert isinstance(plan, planner_mod.Plan)
+            self.planner.accept(request, plan)
+            self.held[key] = plan.servers
+        cut = changes.make_change(
+            'x', span(6, 7), {'CUSTOM_SEAT': -5}, '', 10, rp_uuid='pool'
+        )
+
+        way = self.find(cut)
+
+        self.assertEqual(way_mod.Way(degraded=('lease',)), way)
 
     def test_a_host_that_is_not_there(self) -> None:
         self.book('lease', 5, 9)
