@@ -359,6 +359,14 @@ def _make(
             f'{most} is less than the {least} servers that are asked for at '
             'least; correct one of them',
         )
+    during, delay = fields['during'], fields['delay']
+    last = during.start if during.is_open else during.end
+    if last + delay >= times.YEAR_10000:
+        raise _refuse(
+            key,
+            'delay' if delay else 'duration',
+            'it would be later than the year 9999, or end later; shorten it',
+        )
     fields |= {'least': least, 'most': most}
     try:
         return request_mod.Request(key=key, **fields)

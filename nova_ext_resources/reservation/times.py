@@ -16,7 +16,7 @@ _DURATION = re.compile(r'(?:[0-9]{1,9}[smhdw])+')
 MAX_SECONDS = 36525 * 86400
 
 #: No date of Python is so late.
-_YEAR_10000 = 253402300800
+YEAR_10000 = 253402300800
 
 
 def parse_seconds(text: str) -> int:
@@ -61,7 +61,7 @@ def parse_time(text: str, now: int) -> int:
             '+2h, or a date such as 2030-01-31T08:00Z'
         ) from None
     found = interval.from_datetimes(date).start
-    if not 0 <= found < _YEAR_10000:
+    if not 0 <= found < YEAR_10000:
         raise ValueError(f'{text} is before 1970 or after 9999, in UTC')
     return found
 

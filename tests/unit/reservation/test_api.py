@@ -186,6 +186,25 @@ class CreateTest(ApiTestCase):
             ('duration', 'not a duration', {'duration': '90'}),
             ('duration', 'hundred years', {'duration': '0s'}),
             ('delay', 'hundred years', {'delay': '99999999d'}),
+            (
+                'duration',
+                'later than the year 9999',
+                {'starts_at': '9999-12-31T23:00Z', 'duration': '1h'},
+            ),
+            (
+                'delay',
+                'later than the year 9999',
+                {
+                    'starts_at': '9999-12-31T22:00Z',
+                    'duration': '1h',
+                    'delay': '1h',
+                },
+            ),
+            (
+                'delay',
+                'later than the year 9999',
+                {'starts_at': '9999-12-31T23:00Z', 'delay': '1h'},
+            ),
             ('servers', 'less than the minimum', {'servers': 0}),
             ('servers', 'greater than', {'servers': 10**9}),
             ('servers', "'integer'", {'servers': 1.5}),
@@ -523,6 +542,15 @@ class UpdateTest(ApiTestCase):
 
                 self.assertEqual(wanted, found.during)
                 self.assertEqual(2, len(found.servers))
+
+    def test_an_end_that_no_calendar_has(self) -> None:
+        self.assert_invalid(
+            'duration',
+            'later than the year 9999',
+            self.api.update,
+            'lease',
+            {'starts_at': '9999-12-31T23:59Z', 'duration': '1m'},
+        )
 
     def test_another_number(self) -> None:
         more = self.api.update('lease', {'servers': 4})
