@@ -299,10 +299,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         nodename: str,
         allocations: dict[str, Any] | None = None,
     ) -> None:
+        # As Nova calls it: drivers of others may know no allocations.
+        given = {} if allocations is None else {'allocations': allocations}
         with self._ext_old.updating(provider_tree, nodename, allocations):
-            super().update_provider_tree(
-                provider_tree, nodename, allocations=allocations
-            )
+            super().update_provider_tree(provider_tree, nodename, **given)
         self._ext_collisions.refuse(provider_tree, nodename)
         self._show_stats(nodename)
         # Of its own provider, Nova is the only writer.
