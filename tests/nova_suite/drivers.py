@@ -83,6 +83,11 @@ class _Site(fixtures.Fixture):
             one.stop()
 
     def read_conf(self, host: str) -> Any:
+        # Nova stops a service in a thread, and starts the next one meanwhile,
+        # which in two processes would wait for the ledger.
+        for one in self.services:
+            if one.host.host == host:
+                one.stop()
         path = self.folder / f'{host}.conf'
         path.write_text(
             OPTIONS.format(
