@@ -51,9 +51,9 @@ LOG = logging.getLogger(__name__)
 class ExtResourcesMixin(driver.ComputeDriver):
     """Comes before a ``ComputeDriver`` in the bases of a driver class."""
 
-    #: The driver of Nova that a class of ours is in place of. Where neither
-    #: plugins nor metrics are enabled, and nothing was here before, an
-    #: instance of that is made instead. Subclasses name their own, or none.
+    #: The driver of Nova that our driver replaces. Nova gets an instance of it
+    #: where neither plugins nor metrics are enabled and no former start has
+    #: left files. It is not inherited: each driver class names its own.
     plain_driver: ClassVar[type[driver.ComputeDriver] | None] = None
 
     _ext: service.HostService
