@@ -94,6 +94,9 @@ class Ledger:
                 self._guard.close()
                 raise
         self._status = Status(last_success_at=_read_clock())
+        # What is made of the rows, until others are written.
+        self._entries: dict[str, assignment.Entry] = {}
+        self._read_of: object = None
 
     @property
     def status(self) -> Status:
@@ -120,7 +123,10 @@ class Ledger:
         :raises LedgerError: a row is malformed
         """
         with self._lock, _translated(self.path, 'cannot be read'):
-            return tables.read(self._db)
+            if self._read_of is not self._written:
+                self._entries = tables.read(self._db)
+                self._read_of = self._written
+            return dict(self._entries)
 
     def list_different(
         self, entries: Mapping[str, assignment.Entry]
@@ -134,7 +140,9 @@ class Ledger:
         return frozenset(
             uuid
             for uuid in written.keys() | entries.keys()
-            if _sort(written.get(uuid)) != _sort(entries.get(uuid))
+            # As a rule their order is the same, too.
+            if written.get(uuid) != entries.get(uuid)
+            and _sort(written.get(uuid)) != _sort(entries.get(uuid))
         )
 
     def put(self, entry: assignment.Entry) -> None:
