@@ -34,6 +34,7 @@ def find_violations(
             *_check_attributes(rules, place[1], amount, attributes),
             *_check_server(rules, place[1], places, asked),
             *_check_place(rules, place, places),
+            *_check_cores(rules, place[1], request),
         ):
             yield exception.Shortfall(
                 rp_uuid=place[0],
@@ -143,6 +144,31 @@ def _check_place(
             f'this host gives {name} only where the server also has '
             f'{_list_or(rules.needs_beside)}, on each of these providers; '
             'request both in each request group'
+        )
+
+
+def _check_cores(
+    rules: constraints.ClassConstraints,
+    name: str,
+    request: assignment.ClaimRequest,
+) -> Iterable[str]:
+    """Report a server to which Nova does not give whole cores.
+
+    It does so with "isolate", and with "require" where no thread of a core is
+    left over: cores have two. Without either it may, but does not promise it.
+    """
+    policy = request.requirement.thread_policy
+    cells = assignment.Pinning(sizes=(len(request.cpus or ()),))
+    is_even = not any(one % 2 for one in (request.pinning or cells).sizes)
+    is_whole = policy == 'isolate' or (policy == 'require' and is_even)
+    is_known = rules.needs_cores and policy is not None
+    if is_known and (request.is_floating or not is_whole):
+        yield (
+            f'this host gives {name} only to servers with whole cores: the '
+            'threads of a core share one limit; set hw:cpu_policy=dedicated '
+            'and hw:cpu_thread_policy=isolate on the flavor, or '
+            'hw:cpu_thread_policy=require with an even number of vCPUs in '
+            'each NUMA cell'
         )
 
 

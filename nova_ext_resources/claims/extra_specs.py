@@ -81,6 +81,7 @@ def parse(
         ),
         attributes=attributes,
         enforcers=enforcers,
+        thread_policy=extra_specs.get('hw:cpu_thread_policy', ''),
     )
     _check_subjects(made)
     lease.parse(extra_specs)

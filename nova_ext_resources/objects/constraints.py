@@ -23,6 +23,8 @@ _NAMES = {
     'excludes_beside': 'y',
 }
 
+_FLAGS = {'is_uniform': 'u', 'needs_cores': 'o'}
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClassConstraints:
@@ -41,6 +43,8 @@ class ClassConstraints:
     :ivar excludes_beside: the server must not request these on the same
         provider
     :ivar is_uniform: whether amounts must be equal on all providers
+    :ivar needs_cores: whether the server must have all threads of the cores
+        that it runs on
     """
 
     attributes: Mapping[str, int] | None = None
@@ -49,6 +53,7 @@ class ClassConstraints:
     excludes: frozenset[str] = frozenset()
     excludes_beside: frozenset[str] = frozenset()
     is_uniform: bool = False
+    needs_cores: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types; what does not constrain is left out."""
@@ -59,9 +64,8 @@ class ClassConstraints:
         }
         if self.attributes is not None:
             written['a'] = dict(self.attributes)
-        if self.is_uniform:
-            written['u'] = 1
-        return written
+        flags = {key: 1 for name, key in _FLAGS.items() if getattr(self, name)}
+        return written | flags
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -69,10 +73,11 @@ class ClassConstraints:
 
         :raises (AttributeError, TypeError, ValueError): it is something else
         """
-        sets = {
+        read: dict[str, Any] = {
             name: frozenset(map(str, data.get(key, ())))
             for name, key in _NAMES.items()
         }
+        read |= {name: bool(data.get(key)) for name, key in _FLAGS.items()}
         attributes = data.get('a')
         return cls(
             attributes=None
@@ -81,8 +86,7 @@ class ClassConstraints:
                 str(k): foreign_data.read_whole(v)
                 for k, v in attributes.items()
             },
-            is_uniform=bool(data.get('u')),
-            **sets,
+            **read,
         )
 
 
@@ -163,13 +167,14 @@ def _unite_two(
     attributes = [
         each.attributes for each in (one, other) if each.attributes is not None
     ]
-    sets = {name: getattr(one, name) | getattr(other, name) for name in _NAMES}
     return ClassConstraints(
         attributes=functools.reduce(_intersect, attributes)
         if attributes
         else None,
-        is_uniform=one.is_uniform or other.is_uniform,
-        **sets,
+        **{
+            name: getattr(one, name) | getattr(other, name)
+            for name in (*_NAMES, *_FLAGS)
+        },
     )
 
 

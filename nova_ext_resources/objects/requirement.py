@@ -43,6 +43,8 @@ class Requirement:
         CLASS:ATTRIBUTE`` extra specs
     :ivar enforcers: enforcer -> key -> value, the ``resource:rmd:policy``
         kind
+    :ivar thread_policy: the flavor's ``hw:cpu_thread_policy``, '' if it has
+        none; None: not known
     """
 
     groups: tuple[RequestGroup, ...] = ()
@@ -52,6 +54,7 @@ class Requirement:
     enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
+    thread_policy: str | None = None
 
     @property
     def resources(self) -> dict[str, int]:

@@ -92,6 +92,7 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
                 asked,
                 cpus=frozenset({cpus[number]}),
                 attributes=ATTRIBUTES,
+                thread_policy='isolate',
             )
             classes |= {one for part in asked.values() for one in part}
         self.check_healthy()

@@ -95,7 +95,8 @@ class Judge:
         self.unread: dict[tuple[str, str], str] = {}
         self._trackers = trackers
         self._sizes = sizes
-        self._unpinned = None if sizes == () else assignment.Pinning()
+        pinning = assignment.Pinning(sizes=sizes or ())
+        self._unpinned = None if sizes == () else pinning
         self._requirement = requirement
         self._asked = frozenset(requirement.resources)
         self._tests = tests

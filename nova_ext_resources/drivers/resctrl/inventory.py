@@ -173,6 +173,12 @@ class ResctrlInventory(base.InventoryProvider):
                 for level, info in tree.info.levels.items()
             }
         )
+        if (
+            tree.info.bandwidth is not None
+            and tree.info.bandwidth.is_of_cores
+            and topology.has_siblings(self.options.cpu_path)
+        ):
+            self._constraints |= constraints.WHOLE_CORES
         return (
             _make_rdt(owned),
             *(self._make_cache(owned, one, entries) for one in caches),

@@ -19,7 +19,10 @@ _WAYS = frozenset(workload.WAY_CLASSES)
 _PSTATES = frozenset({'rmd:pstate_monitoring', 'rmd:pstate_ratio'})
 
 _BANDWIDTH = constraints.ClassConstraints(
-    needs_beside=frozenset({classes.WAYS}), is_uniform=True
+    needs_beside=frozenset({classes.WAYS}),
+    is_uniform=True,
+    # RMD does not report whether the threads of a core have a limit each.
+    needs_cores=True,
 )
 
 CONSTRAINTS: Mapping[str, constraints.ClassConstraints] = {

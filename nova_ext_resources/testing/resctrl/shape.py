@@ -146,6 +146,7 @@ class Shape:
 
     :ivar kernel: its version, for what changed in the interface
     :ivar num_cpus: bits in a mask of CPUs
+    :ivar threads: of each core
     :ivar nodes: the CPUs of each NUMA node
     :ivar packages: the CPUs of each socket
     :ivar options: it is mounted with
@@ -155,6 +156,7 @@ class Shape:
     name: str
     kernel: tuple[int, int] = (6, 8)
     num_cpus: int
+    threads: int = 1
     caches: tuple[Cache, ...] = ()
     bandwidths: tuple[Bandwidth, ...] = ()
     monitoring: Monitoring | None = None

@@ -60,6 +60,7 @@ def _skylake2() -> shape_mod.Shape:
         name='skylake2',
         kernel=(5, 15),
         num_cpus=48,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,
@@ -92,6 +93,7 @@ def _icelake_snc() -> shape_mod.Shape:
         name='icelake_snc',
         kernel=(6, 11),
         num_cpus=64,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,
@@ -126,6 +128,7 @@ def _epyc16() -> shape_mod.Shape:
         name='epyc16',
         kernel=(6, 8),
         num_cpus=128,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,
@@ -186,6 +189,7 @@ def _no_mba() -> shape_mod.Shape:
         name='no_mba',
         kernel=(5, 4),
         num_cpus=40,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,
@@ -216,6 +220,7 @@ def _haswell() -> shape_mod.Shape:
         name='haswell',
         kernel=(4, 18),
         num_cpus=24,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,
@@ -240,6 +245,7 @@ def _granite() -> shape_mod.Shape:
         name='granite',
         kernel=(6, 16),
         num_cpus=64,
+        threads=2,
         caches=(
             shape_mod.Cache(
                 level=3,

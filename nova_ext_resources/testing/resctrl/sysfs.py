@@ -21,6 +21,9 @@ def write(
     listed = f'{numbers.format_cpu_list(everything)}\n'
     _put(root, 'possible', listed)
     _put(root, 'present', listed)
+    has_siblings = shape.threads > 1
+    _put(root, 'smt/control', 'on\n' if has_siblings else 'notsupported\n')
+    _put(root, 'smt/active', f'{int(has_siblings)}\n')
     for cpu in everything:
         _write_cpu(shape, root, cpu)
     write_online(shape, folder, everything if online is None else online)
@@ -91,6 +94,7 @@ def _write_cpu(shape: shape_mod.Shape, root: str, cpu: int) -> None:
 
 def _put(folder: str, name: str, text: str) -> None:
     path = os.path.join(folder, name)
+    folder = os.path.dirname(path)
     # It is thousands of files in hundreds of folders.
     try:
         stream = open(path, 'w', encoding='utf-8')

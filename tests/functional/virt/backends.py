@@ -2,6 +2,7 @@
 
 """Hosts with each backend, between which servers move."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from nova_ext_resources.objects import assignment
@@ -113,7 +114,7 @@ class Spread(moving.MovesTestCase):
             **self.list_more(amount),
         )
 
-    def list_more(self, amount: int) -> dict[str, int]:
+    def list_more(self, amount: int) -> Mapping[str, int | str]:
         """Return further extra specs."""
         return {}
 
@@ -123,5 +124,8 @@ class SpreadRmd(Rmd, Spread):
 
 
 class SpreadResctrl(Resctrl, Spread):
-    def list_more(self, amount: int) -> dict[str, int]:
-        return {'resources__CUSTOM_MEMORY_BANDWIDTH_PERCENT': 10 * amount}
+    def list_more(self, amount: int) -> Mapping[str, int | str]:
+        return {
+            'hw__cpu_thread_policy': 'isolate',
+            'resources__CUSTOM_MEMORY_BANDWIDTH_PERCENT': 10 * amount,
+        }

@@ -2,6 +2,8 @@
 
 """Tests of the grammar of extra specs."""
 
+import dataclasses
+
 import hypothesis
 from hypothesis import strategies as st
 
@@ -110,9 +112,11 @@ class Refusals(base.TestCase):
 
 class TestAmounts(Refusals):
     def test_an_amount_is_read(self) -> None:
+        made = parse(**{AMOUNT: '4', 'hw:cpu_thread_policy': 'isolate'})
+
+        wanted = builders.make_requirement(_={builders.WAYS: 4})
         self.assertEqual(
-            builders.make_requirement(_={builders.WAYS: 4}),
-            parse(**{AMOUNT: '4'}),
+            dataclasses.replace(wanted, thread_policy='isolate'), made
         )
 
     def test_the_bounds_are_placements(self) -> None:
@@ -185,7 +189,7 @@ class TestAmounts(Refusals):
             }
         )
 
-        self.assertEqual(requirement.Requirement(), made)
+        self.assertEqual(requirement.Requirement(thread_policy=''), made)
         extra_specs.check('hw:cpu_policy', 'x', GRAMMAR)
 
 

@@ -280,7 +280,12 @@ class DamagedTest(with_resctrl.ResctrlHostTestCase):
         self, resources: dict[str, int], **units: str | int
     ) -> None:
         self.host = self.make_resctrl_host()
-        self.start_with(SERVER, {'L3_0': resources}, cpus=CPUS[SERVER])
+        self.start_with(
+            SERVER,
+            {'L3_0': resources},
+            cpus=CPUS[SERVER],
+            thread_policy='isolate',
+        )
         self.host.close()
         with contextlib.closing(sqlite3.connect(self.ledger_path)) as db, db:
             db.execute(
@@ -326,7 +331,9 @@ class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):
     def test_limits_of_bandwidth_are_recognized_too(self) -> None:
         amounts = {with_host.WAYS: 2, PERCENT: 40}
         self.host = self.make_resctrl_host()
-        before = self.start_with(SERVER, {'L3_0': amounts})
+        before = self.start_with(
+            SERVER, {'L3_0': amounts}, thread_policy='isolate'
+        )
         self.host.close()
         self.ledger_path += '.new'
         self.host = self.make_resctrl_host()

@@ -516,6 +516,27 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
             requirement=builders.make_requirement(_={PERCENT: 30}),
         )
 
+    def test_siblings_do_not_share_a_limit(self) -> None:
+        """CPUs 1 and 25 are threads of one core, which has one limit."""
+        asked = {'L3_0': {PERCENT: 10}}
+        for cpus, policy in (({1}, ''), ({1, 25, 2}, 'require'), (None, '')):
+            err = self.assertRaises(
+                exception.ConstraintsViolated,
+                self.start_with,
+                SERVER,
+                asked,
+                cpus=cpus and frozenset(cpus),
+                thread_policy=policy,
+            )
+            self.assertIn('hw:cpu_thread_policy=isolate', str(err))
+
+        self.start_with(
+            SERVER, asked, cpus=frozenset({1, 25}), thread_policy='require'
+        )
+        self.start_with(
+            OTHER, asked, cpus=frozenset({2}), thread_policy='isolate'
+        )
+
     def test_the_highest_ways_can_be_a_servers_too(self) -> None:
         """It came from a backend that gives out these first."""
         entry = self.start(self.host, SERVER, 2)

@@ -251,7 +251,9 @@ class LimitTest(with_resctrl.ResctrlHostTestCase):
 
     def test_bandwidth_that_was_sold_stays_a_limit(self) -> None:
         self.start_with(
-            SERVER, {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}}
+            SERVER,
+            {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}},
+            thread_policy='isolate',
         )
 
         self.check(f'nova-{SERVER}')
@@ -262,7 +264,9 @@ class LimitTest(with_resctrl.ResctrlHostTestCase):
     def test_what_a_group_had_before_does_not_stay(self) -> None:
         """Its server has come down to a flavor without bandwidth."""
         self.start_with(
-            SERVER, {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}}
+            SERVER,
+            {'L3_0': {with_host.WAYS: 2, classes.PERCENT: 30}},
+            thread_policy='isolate',
         )
         # The group could not be removed.
         group = self.kernel.list_groups()[f'nova-{SERVER}']

@@ -59,6 +59,7 @@ class PoolsTestCase(with_resctrl.ResctrlHostTestCase):
             {f'L3_{domain}': {resource_class: amount}},
             cpus=CPUS[uuid],
             attributes={resource_class: attributes} if attributes else None,
+            thread_policy='isolate',
         )
 
     def heal(self) -> None:
@@ -643,7 +644,10 @@ class BandwidthTest(PoolsTestCase):
         self.host = self.make_resctrl_host(burst_ways=6)
 
         self.start_with(
-            A, {'L3_0': {classes.BURST: 2, classes.PERCENT: 20}}, cpus=CPUS[A]
+            A,
+            {'L3_0': {classes.BURST: 2, classes.PERCENT: 20}},
+            cpus=CPUS[A],
+            thread_policy='isolate',
         )
 
         self.assertEqual(0x03F, self.get_own(A))

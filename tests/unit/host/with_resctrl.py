@@ -81,6 +81,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         *,
         cpus: frozenset[int] | None = frozenset({1}),
         attributes: Mapping[str, Mapping[str, str]] | None = None,
+        thread_policy: str = '',
     ) -> assignment.Entry:
         """Start a server on ``self.host``.
 
@@ -99,6 +100,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
             'requirement': dataclasses.replace(
                 builders.make_requirement(_=together),
                 attributes=attributes or {},
+                thread_policy=thread_policy,
             ),
         }
         return self.start(self.host, consumer_uuid, **fields)

@@ -12,6 +12,7 @@ from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection.audit import cloud
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import services
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import publication
@@ -294,6 +295,24 @@ class OfferedTest(base.TestCase):
 
         self.assertIs(Step.UNITS, fit.step)
         self.assertIn('hw:cpu_policy=dedicated', fit.shortfalls[0].reason)
+
+    def test_cores_that_are_shared_are_named_with_the_remedy(self) -> None:
+        rule = constraints.ClassConstraints(needs_cores=True)
+        rules = constraints.Constraints(classes={WAYS: rule})
+        for policy, step in (('isolate', None), ('prefer', Step.UNITS)):
+            fit = examine(
+                ask_for(
+                    2,
+                    hw__cpu_policy='dedicated',
+                    hw__cpu_thread_policy=policy,
+                ),
+                offered=self.OFFER,
+                published=trees.make_publication(rules=rules),
+            )
+
+            self.assertIs(step, fit.step)
+        [reason] = [one.reason for one in fit.shortfalls]
+        self.assertIn('hw:cpu_thread_policy=isolate', reason)
 
     def test_cpus_that_are_not_free_near_the_cache(self) -> None:
         published = dataclasses.replace(

@@ -10,6 +10,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import holders as holders_obj
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import inventory as inventory_obj
@@ -107,12 +108,14 @@ def make_pool(capacity: int, used: int = 0) -> host_tree.TreeProvider:
 def make_publication(
     masks: Mapping[str, int] | None = None,
     reserved: Mapping[view.Place, reserved_obj.Reserved] | None = None,
+    rules: constraints.Constraints = constraints.NONE,
 ) -> publication.Publication:
     """Make what the host of :func:`make_tree` publishes.
 
     :param masks: consumer -> ways that it has
     :param reserved: what has the reserved units; hosts with an older release
         publish none
+    :param rules: what the host can never do
     """
     masks = MASKS if masks is None else masks
     taken = sum(masks.values())
@@ -131,6 +134,7 @@ def make_publication(
             ),
         },
         keys={L3_0: 'L3_0', RDT: 'RDT'},
+        constraints=rules,
     )
     entries = [
         assignment.Entry(

@@ -25,6 +25,7 @@ of_classes = st.builds(
     excludes=_names,
     excludes_beside=_names,
     is_uniform=st.booleans(),
+    needs_cores=st.booleans(),
 )
 of_hosts = st.builds(
     constraints.Constraints,
@@ -84,7 +85,9 @@ class TestUnite(base.TestCase):
                 },
                 {
                     'A': constraints.ClassConstraints(
-                        attributes={'max': 0}, is_uniform=True
+                        attributes={'max': 0},
+                        is_uniform=True,
+                        needs_cores=True,
                     )
                 },
             ]
@@ -96,6 +99,7 @@ class TestUnite(base.TestCase):
                     attributes={'max': 1},
                     excludes=frozenset({'B'}),
                     is_uniform=True,
+                    needs_cores=True,
                 )
             },
             united,

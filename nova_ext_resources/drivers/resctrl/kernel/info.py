@@ -21,6 +21,7 @@ FILES = frozenset(
         'num_closids',
         'shareable_bits',
         'sparse_masks',
+        'thread_throttle_mode',
     }
 )
 
@@ -75,6 +76,9 @@ class BandwidthInfo:
     :ivar minimum: the least that the kernel takes, in its own units
     :ivar granularity: the hardware's step, in the same units
     :ivar is_linear: Intel's; AMD counts in absolute units and shows 0
+    :ivar is_of_cores: the smallest limit of the threads of a core holds for
+        all of them. So it is on Intel's CPUs unless the kernel, since 5.12,
+        says otherwise; AMD limits threads ("thread_throttle_mode")
     :ivar highest: the largest value of the default group, which is the
         maximum unless the host itself was limited
     """
@@ -83,6 +87,7 @@ class BandwidthInfo:
     minimum: int
     granularity: int
     is_linear: bool = True
+    is_of_cores: bool = False
     highest: int = 0
 
 
@@ -146,11 +151,14 @@ def parse_bandwidth(texts: Mapping[str, str]) -> BandwidthInfo:
 
     :raises (KeyError, ValueError): one is missing or malformed
     """
+    is_linear = texts.get('delay_linear', '1').strip() == '1'
+    mode = texts.get('thread_throttle_mode', '').strip()
     return BandwidthInfo(
         num_closids=int(texts['num_closids']),
         minimum=int(texts['min_bandwidth']),
         granularity=max(int(texts['bandwidth_gran']), 1),
-        is_linear=texts.get('delay_linear', '1').strip() == '1',
+        is_linear=is_linear,
+        is_of_cores=is_linear and mode != 'per-thread',
     )
 
 

@@ -109,6 +109,18 @@ def read_unknown(
     return frozenset(there).difference(*known)
 
 
+def has_siblings(cpu_path: str) -> bool:
+    """Return whether cores may have several threads.
+
+    They may be offline; and before 4.19 the kernel does not say.
+    """
+    try:
+        control = _read(cpu_path, 'smt/control')
+        return control == 'on' or _read(cpu_path, 'smt/active') == '1'
+    except OSError:
+        return True
+
+
 def read_online(cpu_path: str) -> frozenset[int]:
     """Return the CPUs that are online.
 

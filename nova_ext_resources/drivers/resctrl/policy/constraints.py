@@ -29,6 +29,11 @@ CONSTRAINTS: Mapping[str, constraints.ClassConstraints] = {
     ),
 }
 
+#: Where the threads of a core share one limit.
+WHOLE_CORES: Mapping[str, constraints.ClassConstraints] = dict.fromkeys(
+    classes.BANDWIDTHS, constraints.ClassConstraints(needs_cores=True)
+)
+
 
 def make_code_constraints(
     least: Mapping[str, int | None],
@@ -40,9 +45,7 @@ def make_code_constraints(
     """
     return {
         name: constraints.ClassConstraints(
-            attributes={'pool': 0}
-            if ways is None
-            else {'pool': 0, 'code': ways}
+            attributes={'pool': 0, **({} if ways is None else {'code': ways})}
         )
         for name, ways in least.items()
     }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -105,9 +106,80 @@ def explain(
     *,
     sizes: candidates.Sizes = (2,),
     free: FreeCpus = FREE,
+    **fields: Any,
 ) -> str:
-    found = make_judge(sizes).explain(document, (ON_0, ON_1), lambda: free)
+    judge = make_judge(sizes, **fields)
+    found = judge.explain(document, (ON_0, ON_1), lambda: free)
     return '\n'.join(map(str, found))
+
+
+class WholeCoresTest(base.TestCase):
+    """Of a class whose limit the threads of a core share."""
+
+    #: Policy of the flavor, CPUs of each guest NUMA cell (None: they float),
+    #: whether Nova gives such a server whole cores.
+    CASES = (
+        ('isolate', (1,), True),
+        ('isolate', (3,), True),
+        ('require', (2,), True),
+        ('require', (3,), False),
+        ('require', (1, 1), False),
+        ('prefer', (2,), False),
+        ('', (2,), False),
+        ('', None, False),
+        ('isolate', None, False),
+    )
+
+    def setUp(self) -> None:
+        super().setUp()
+        view = builders.make_view([0xFFF, 0xFFF], follows_tasks=True)
+        rule = constraints.ClassConstraints(needs_cores=True)
+        rules = dataclasses.replace(
+            view.constraints, classes={builders.WAYS: rule}
+        )
+        self.view = dataclasses.replace(view, constraints=rules)
+        self.document = publish(self.view)
+
+    def test_the_scheduler_offers_what_nova_promises(self) -> None:
+        for policy, sizes, fits in self.CASES:
+            with self.subTest(policy=policy, sizes=sizes):
+                asked: dict[str, Any] = {
+                    'sizes': sizes or (),
+                    'thread_policy': policy,
+                }
+                kept = choose(self.document, **asked)
+                text = explain(self.document, **asked)
+
+                self.assertEqual(fits, bool(kept))
+                self.assertEqual(not fits, 'hw:cpu_thread_policy=' in text)
+
+    def test_the_host_says_the_same(self) -> None:
+        for policy, sizes, fits in self.CASES:
+            # Of its cells, the host knows the CPUs of all together.
+            if sizes == (1, 1):
+                continue
+            with self.subTest(policy=policy, sizes=sizes):
+                cpus = None if sizes is None else range(sizes[0])
+                request = builders.make_request(cpus=cpus)
+                requirement = dataclasses.replace(
+                    request.requirement, thread_policy=policy
+                )
+                decision = decide.decide(
+                    self.view,
+                    dataclasses.replace(request, requirement=requirement),
+                    trackers=TRACKERS,
+                    tests=list(test_decide.make_tests().values()),
+                )
+
+                self.assertEqual(fits, decision.fits)
+
+    def test_where_the_policy_is_not_known_nothing_is_refused(self) -> None:
+        self.assertTrue(choose(self.document, thread_policy=None))
+
+    def test_other_hosts_take_any_policy(self) -> None:
+        other = publish(builders.make_view([0xFFF, 0xFFF]))
+
+        self.assertTrue(choose(other, thread_policy=''))
 
 
 class ClaimTestsTestCase(base.TestCase):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
 
 from nova_ext_resources.claims.schedule import unchecked
 from nova_ext_resources.objects import requirement as requirement_obj
 from tests import base
 
 
-def find(**given: dict[str, dict[str, str]]) -> list[str]:
+def find(**given: Any) -> list[str]:
     group = requirement_obj.RequestGroup(
         suffix='', resources={'CUSTOM_VF': 2, 'CUSTOM_SEAT': 1}
     )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from collections.abc import Mapping
 import dataclasses
 import os
 from typing import Any
@@ -209,7 +210,6 @@ class SkylakeTest(ResctrlTestCase):
         plugin = self.make_plugin()
         self.kernel.set_offline('24-47')
         folder = os.path.join(self.machine.cpu_path, 'smt')
-        os.mkdir(folder)
         for control, count in (('on', 1), ('off', 0), ('forceoff', 0)):
             with self.subTest(control=control):
                 with open(os.path.join(folder, 'control'), 'w') as file:
@@ -217,6 +217,44 @@ class SkylakeTest(ResctrlTestCase):
                 plugin.discover()
 
                 self.assertEqual(count, len(plugin.left_out))
+
+    def test_limits_that_threads_share_need_whole_cores(self) -> None:
+        plugin = self.make_plugin()
+        path = 'info/MB/thread_throttle_mode'
+        for mode, control, needed in (
+            ('max', 'on', True),
+            # Before Linux 5.12 there is no such file.
+            ('', 'on', True),
+            ('max', 'notimplemented', False),
+            ('per-thread', 'on', False),
+            ('max', 'off', False),
+        ):
+            with self.subTest(mode=mode, control=control):
+                self.show_smt(control)
+                self.show({path: f'{mode}\n'})
+                plugin.discover()
+
+                self.assertEqual(needed, PERCENT in plugin.constraints)
+
+    def test_threads_may_be_where_the_kernel_does_not_say(self) -> None:
+        os.unlink(os.path.join(self.machine.cpu_path, 'smt', 'control'))
+        plugin = self.make_plugin()
+
+        plugin.discover()
+
+        self.assertTrue(plugin.constraints[PERCENT].needs_cores)
+
+    def show_smt(self, control: str) -> None:
+        folder = os.path.join(self.machine.cpu_path, 'smt')
+        for name, text in (('control', control), ('active', '0')):
+            with open(os.path.join(folder, name), 'w') as file:
+                file.write(f'{text}\n')
+
+    def show(self, texts: Mapping[str, str]) -> None:
+        """Have the kernel show these instead of what it has."""
+        real = self.machine.file_system
+        read = type(real).read
+        real.read = lambda path: texts.get(path) or read(real, path)
 
     def test_it_is_told_when_resctrl_is_not_mounted(self) -> None:
         plugin = self.make_plugin()

@@ -68,6 +68,10 @@ class RmdConstraintsTest(base.TestCase):
         )
         return test_decide.ask(make_host(), request, may_move=False).shortfalls
 
+    def test_bandwidth_needs_whole_cores(self) -> None:
+        for name in (PERCENT, classes.MBPS):
+            self.assertTrue(constraints.CONSTRAINTS[name].needs_cores)
+
     def test_what_rmd_can_apply_has_no_shortfall(self) -> None:
         for allocations in (
             {L3_0: {WAYS: 2}},
