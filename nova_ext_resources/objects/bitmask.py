@@ -100,6 +100,13 @@ def find_longest(mask: int) -> int:
     return max(split(mask), key=int.bit_count, default=0)
 
 
+def find_lowest(mask: int, count: int) -> int:
+    """Return the ``count`` lowest bits of a mask, all if it has fewer."""
+    while mask.bit_count() > count:
+        mask ^= 1 << mask.bit_length() - 1
+    return mask
+
+
 def find_run_of(mask: int, part: int) -> int:
     """Return the run of a mask in which a part of it lies, or 0."""
     return next((run for run in split(mask) if run & part), 0)
@@ -107,15 +114,8 @@ def find_run_of(mask: int, part: int) -> int:
 
 def list_runs(mask: int) -> Iterator[tuple[int, int]]:
     """Return (start, length) of each contiguous run, lowest first."""
-    start = 0
-    while mask:
-        gap = (mask & -mask).bit_length() - 1
-        mask >>= gap
-        start += gap
-        length = count_from(mask, 0)
-        yield start, length
-        mask >>= length
-        start += length
+    for run in split(mask):
+        yield (run & -run).bit_length() - 1, run.bit_count()
 
 
 def count_from(mask: int, start: int) -> int:

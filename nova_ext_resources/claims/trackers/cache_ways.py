@@ -69,10 +69,12 @@ class CacheWaysState:
     :ivar ways: mask of the ways that may be allocated: neither the host nor
         other software has them
     :ivar taken: mask of the ways allocated to servers of this host
+    :ivar is_sparse: ways of a server need not lie side by side
     """
 
     ways: int
     taken: int = 0
+    is_sparse: bool = False
 
     @property
     def free_mask(self) -> int:
@@ -88,28 +90,31 @@ class CacheWaysState:
 
     @property
     def available(self) -> int:
-        runs = bitmask.list_runs(self.free_mask)
-        return max((length for _start, length in runs), default=0)
+        if self.is_sparse:
+            return self.free
+        return bitmask.find_longest(self.free_mask).bit_count()
 
     def to_dict(self) -> Mapping[str, str | int]:
         return {
             'w': bitmask.format_mask(self.ways),
             't': bitmask.format_mask(self.taken),
+            **({'s': 1} if self.is_sparse else {}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            bitmask.parse_mask(data['w']), bitmask.parse_mask(data['t'])
-        )
+        ways, taken = map(bitmask.parse_mask, (data['w'], data['t']))
+        return cls(ways, taken, bool(data.get('s')))
 
 
 class CacheWaysTracker(base.Tracker):
-    """Allocates exclusive, contiguous ways to each server.
+    """Allocates exclusive ways to each server: a run, where the CPU needs it.
 
     Inventory providers report ``{'free': mask}``, the ways that are not used
-    at all. All others that are not allocated to servers of this host are
-    reserved: the host's own ways, other pools, and groups of other software.
+    at all, and ``{'sparse': 1}`` where ways need not lie side by side: then a
+    server gets a run if there is one, else the lowest ways. All others that
+    are not allocated to servers of this host are reserved: the host's own
+    ways, other pools, and groups of other software.
 
     The attribute ``code`` says how many of the ways hold code alone, where
     the host tells code from data; the others, one at least, hold data.
@@ -130,23 +135,25 @@ class CacheWaysTracker(base.Tracker):
         units: Mapping[str, Any],
         held: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
-        ways = bitmask.parse_mask(units['free']) | _mask_of(held)
-        longest = CacheWaysState(ways).available
+        state = _read_state(units, held)
         # With nothing left at all, placement still wants max_unit >= 1.
         return dataclasses.replace(
             inventory,
-            reserved=max(inventory.total - ways.bit_count(), 0),
-            max_unit=max(min(inventory.max_unit, longest), inventory.min_unit),
+            reserved=max(inventory.total - state.free, 0),
+            max_unit=max(
+                min(inventory.max_unit, state.available), inventory.min_unit
+            ),
         )
 
     def initial(
         self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
     ) -> CacheWaysState:
         count.check_sold_once('cache ways', inventory)
-        return CacheWaysState(bitmask.parse_mask(units['free']))
+        return _read_state(units)
 
     def fits(self, state: CacheWaysState, amount: int) -> bool:
-        return amount > 0 and bitmask.has_run(state.free_mask, amount)
+        is_one = state.is_sparse or bitmask.has_run(state.free_mask, amount)
+        return 0 < amount <= state.free and is_one
 
     def take(
         self,
@@ -157,7 +164,8 @@ class CacheWaysTracker(base.Tracker):
         if units is None:
             units = {'mask': bitmask.format_mask(_choose(state, amount))}
         mask = bitmask.parse_mask(units['mask'])
-        return CacheWaysState(state.ways | mask, state.taken | mask), units
+        ways, taken = state.ways | mask, state.taken | mask
+        return dataclasses.replace(state, ways=ways, taken=taken), units
 
     def understands(self, units: Mapping[str, Any]) -> bool:
         try:
@@ -176,7 +184,7 @@ class CacheWaysTracker(base.Tracker):
         ways, taken = states[0].ways, states[0].taken
         for one in states[1:]:
             ways, taken = ways & one.ways, taken | one.taken
-        return CacheWaysState(ways, taken)
+        return dataclasses.replace(states[0], ways=ways, taken=taken)
 
     def read_attributes(
         self, amount: int, attributes: Mapping[str, str]
@@ -209,6 +217,8 @@ def _choose(state: CacheWaysState, amount: int) -> int:
         if length >= amount
         for start in _list_ends(state, low, length, amount)
     ]
+    if not ranked and state.is_sparse and amount <= state.free:
+        return bitmask.find_lowest(state.free_mask, amount)
     if not ranked:
         raise ValueError(_explain_lack(state, amount))
     return bitmask.make_run(min(ranked)[-1], amount)
@@ -255,8 +265,10 @@ def _is_uppermost(state: CacheWaysState, end: int) -> bool:
     return end == state.ways.bit_length()
 
 
-def _mask_of(held: Iterable[assignment.Assignment]) -> int:
-    mask = 0
-    for one in held:
-        mask |= bitmask.parse_mask(one.units['mask'])
-    return mask
+def _read_state(
+    units: Mapping[str, Any], held: Iterable[assignment.Assignment] = ()
+) -> CacheWaysState:
+    """Return what an inventory provider reports, and what servers hold."""
+    masks = (units['free'], *(one.units['mask'] for one in held))
+    ways = bitmask.unite(map(bitmask.parse_mask, masks))
+    return CacheWaysState(ways, is_sparse='sparse' in units)

@@ -61,6 +61,12 @@ _LEVELS = {
 #: Options of the pools, which are of last-level caches.
 _POOLS = ('burst_ways', 'shared_ways')
 
+#: Of caches, see ``CacheInfo.is_open``.
+_OPEN = (
+    'any device may fill any way of {} (shareable_bits): ways of servers are '
+    'kept from other servers, not from devices'
+)
+
 #: The default group's.
 KEPT_CLOSIDS = 1
 
@@ -173,11 +179,8 @@ class ResctrlInventory(base.InventoryProvider):
                 for level, info in tree.info.levels.items()
             }
         )
-        if (
-            tree.info.bandwidth is not None
-            and tree.info.bandwidth.is_of_cores
-            and topology.has_siblings(self.options.cpu_path)
-        ):
+        limit, cpu_path = tree.info.bandwidth, self.options.cpu_path
+        if limit and limit.is_of_cores and topology.has_siblings(cpu_path):
             self._constraints |= constraints.WHOLE_CORES
         return (
             _make_rdt(owned),
@@ -200,10 +203,9 @@ class ResctrlInventory(base.InventoryProvider):
             if not domain.info.full & ~(domain.io | domain.host):
                 reason = _explain_filled(domain)
                 reasons.setdefault(reason, []).append(cache.key)
-        found += [
-            f'no way of {", ".join(keys)} can be allocated: {reason}'
-            for reason, keys in reasons.items()
-        ]
+            if domain.info.is_open:
+                reasons.setdefault(_OPEN, []).append(cache.key)
+        found += [one.format(', '.join(keys)) for one, keys in reasons.items()]
         for text in found:
             if text not in self._reported:
                 LOG.warning(
@@ -260,12 +262,14 @@ class ResctrlInventory(base.InventoryProvider):
 
 
 def _explain_filled(domain: ownership.CacheOwnership) -> str:
+    """Return the line of the log, but for the caches."""
+    reason = 'I/O devices fill all but those that the host keeps'
     if domain.host_ways >= domain.info.full.bit_count():
-        return (
+        reason = (
             f'[ext_resources_resctrl] reserved_ways = {domain.host_ways} '
             'keeps all of them for the host; decrease it'
         )
-    return 'I/O devices fill all but those that the host keeps'
+    return f'no way of {{}} can be allocated: {reason}'
 
 
 def _list_groups_of(tree: groups.Tree, other: str) -> list[str]:
@@ -368,7 +372,9 @@ def _offer_ways(
         reserved=min(kept, domain.info.ways),
         min_unit=domain.info.min_bits,
     )
-    units = {'free': bitmask.format_mask(domain.free)}
+    units: dict[str, str | int] = {'free': bitmask.format_mask(domain.free)}
+    if domain.info.is_sparse:
+        units['sparse'] = 1
     return _LEVELS[cache.level].ways, given, 'cache_ways', units
 
 

@@ -33,6 +33,7 @@ class GroupFiles:
         self.files = files
         # Name in the root -> whether it is a group; those of ours are.
         self._kinds: dict[str, bool] = {}
+        self._bandwidth: info_mod.BandwidthInfo | None = None
 
     @contextlib.contextmanager
     def locked(self, *, exclusive: bool) -> Iterator[None]:
@@ -174,7 +175,11 @@ class GroupFiles:
 
     def _read_schemata(self, name: str) -> dict[tuple[str, int], int]:
         path = join(name, _SCHEMATA)
-        return understand(path, schemata_mod.parse, self._read(path))
+        found = understand(path, schemata_mod.parse, self._read(path))
+        for key, value in found.items():
+            if self._bandwidth and key[0] == schemata_mod.BANDWIDTH:
+                found[key] = self._bandwidth.find_written(value)
+        return found
 
     def _read_cpus(self, name: str) -> frozenset[int]:
         path = join(name, 'cpus_list')
@@ -199,6 +204,7 @@ class GroupFiles:
                 self._parse_info('MB', info_mod.parse_bandwidth),
                 highest=max(limits.values(), default=0),
             )
+        self._bandwidth = bandwidth
         return info_mod.Info(levels=levels, bandwidth=bandwidth)
 
     def _parse_info(

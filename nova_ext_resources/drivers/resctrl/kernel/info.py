@@ -31,6 +31,15 @@ IO_WAYS = 'io_alloc_cbm'
 
 _IO_CLASS = 'io_alloc'
 
+#: On ARM (MPAM) the hardware has 2**n bands, each of so many percent, rounded
+#: upwards or, on some kernels, downwards. One percent is fine enough.
+_BANDS = frozenset(
+    step for n in range(1, 7) for step in (100 >> n, -(-100 >> n)) if step > 1
+)
+
+#: In percent: what any number of bands but two can do without rounding.
+_QUARTER = 25
+
 #: What is locked into the cache for good (kernel documentation, "Cache
 #: Pseudo-Locking"); the letters of ``bit_usage`` are listed there too.
 _LOCKED = 'P'
@@ -45,7 +54,9 @@ class CacheInfo:
     :ivar full: mask of all ways
     :ivar min_bits: the fewest ways that the kernel takes
     :ivar shareable: ways that other parts of the hardware, such as I/O,
-        fill too
+        fill too, if there are others
+    :ivar is_open: they may fill every way. So it is on ARM (MPAM), where the
+        kernel does not confine devices: that says nothing of what they do
     :ivar is_sparse: a mask need not be contiguous
     :ivar locked: domain -> ways that are pseudo-locked
     :ivar io: domain -> ways that I/O devices fill by a class of service of
@@ -58,6 +69,7 @@ class CacheInfo:
     full: int
     min_bits: int = 1
     shareable: int = 0
+    is_open: bool = False
     is_sparse: bool = False
     locked: Mapping[int, int] = dataclasses.field(default_factory=dict)
     io: Mapping[int, int] = dataclasses.field(default_factory=dict)
@@ -74,7 +86,10 @@ class BandwidthInfo:
     """The control ``MB``.
 
     :ivar minimum: the least that the kernel takes, in its own units
-    :ivar granularity: the hardware's step, in the same units
+    :ivar granularity: the step of the values that the hardware does not
+        round, in the same units
+    :ivar slack: how far the kernel may show them off, where it rounds them to
+        a band of the hardware
     :ivar is_linear: Intel's; AMD counts in absolute units and shows 0
     :ivar is_of_cores: the smallest limit of the threads of a core holds for
         all of them. So it is on Intel's CPUs unless the kernel, since 5.12,
@@ -86,9 +101,15 @@ class BandwidthInfo:
     num_closids: int
     minimum: int
     granularity: int
+    slack: int = 0
     is_linear: bool = True
     is_of_cores: bool = False
     highest: int = 0
+
+    def find_written(self, shown: int) -> int:
+        """Return what was written, of what the kernel shows."""
+        near = round(shown / self.granularity) * self.granularity
+        return near if abs(near - shown) <= self.slack else shown
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +129,7 @@ class Info:
         A group takes one of every control: that with the fewest decides.
         """
         numbers = [one.num_closids for one in self.levels.values()]
-        if self.bandwidth is not None:
-            numbers.append(self.bandwidth.num_closids)
+        numbers += [self.bandwidth.num_closids] if self.bandwidth else []
         return min(numbers, default=0)
 
     @property
@@ -126,12 +146,14 @@ def parse_cache(texts: Mapping[str, str]) -> CacheInfo:
     full = bitmask.parse_mask(texts['cbm_mask'].strip())
     if not bitmask.is_contiguous(full):
         raise ValueError(f'cbm_mask {full:x} has holes')
+    shareable = bitmask.parse_mask(texts.get('shareable_bits', '0').strip())
     return CacheInfo(
         num_closids=int(texts['num_closids']),
         full=full,
         # AMD shows 0, where a mask without ways may be written.
         min_bits=max(int(texts.get('min_cbm_bits', '1')), 1),
-        shareable=bitmask.parse_mask(texts.get('shareable_bits', '0').strip()),
+        shareable=0 if shareable == full else shareable,
+        is_open=shareable == full,
         # Kernels before 6.7 do not say; they want contiguous masks on Intel
         # and take any on AMD. Contiguous ones are right on both.
         is_sparse=texts.get('sparse_masks', '0').strip() == '1',
@@ -153,10 +175,15 @@ def parse_bandwidth(texts: Mapping[str, str]) -> BandwidthInfo:
     """
     is_linear = texts.get('delay_linear', '1').strip() == '1'
     mode = texts.get('thread_throttle_mode', '').strip()
+    step = max(int(texts['bandwidth_gran']), 1)
+    # Intel's CPUs have no bands, and that file.
+    is_banded = step in _BANDS and not mode
+    granularity = max(step, _QUARTER) if is_banded else step
     return BandwidthInfo(
         num_closids=int(texts['num_closids']),
         minimum=int(texts['min_bandwidth']),
-        granularity=max(int(texts['bandwidth_gran']), 1),
+        granularity=granularity,
+        slack=min(step, granularity - 1) if is_banded else 0,
         is_linear=is_linear,
         is_of_cores=is_linear and mode != 'per-thread',
     )

@@ -78,8 +78,7 @@ class Ways(NamedTuple):
         """Return the ways of one control."""
         if not self.code or control not in (*_CODES, *_DATAS):
             return self.mask
-        low = (self.mask & -self.mask).bit_length() - 1
-        code = self.mask & bitmask.make_run(low, self.code)
+        code = bitmask.find_lowest(self.mask, self.code)
         return code if control in _CODES else self.mask & ~code
 
 

@@ -161,7 +161,7 @@ class _Chooser:
         if is_allowed and (not in_pools or has_it):
             return one
         try:
-            mask = find_run(others.free, one.amount)
+            mask = find_ways(others.free, one.amount, domain.info.is_sparse)
         except ValueError as err:
             # Refused, it could not even be started again, and its CPUs,
             # threads and all else of it would not be put back. The audit
@@ -218,11 +218,11 @@ class _Chooser:
         )
 
 
-def find_run(free: int, amount: int) -> int:
+def find_ways(free: int, amount: int, is_sparse: bool = False) -> int:
     """Choose ways as the tracker would.
 
-    :raises ValueError: there are not as many side by side
+    :raises ValueError: there are not as many, or not side by side
     """
-    state = cache_ways.CacheWaysState(free)
+    state = cache_ways.CacheWaysState(free, is_sparse=is_sparse)
     _state, units = cache_ways.CacheWaysTracker().take(state, amount)
     return bitmask.parse_mask(str(units['mask']))

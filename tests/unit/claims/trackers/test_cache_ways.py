@@ -90,7 +90,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
     def choose(self, ways: str, taken: str, amount: int) -> str:
         """Take ways of a domain that is drawn, the lowest way last."""
         drawn = [int(one.replace(' ', '') or '0', 2) for one in (ways, taken)]
-        state = cache_ways.CacheWaysState(*drawn)
+        state = cache_ways.CacheWaysState(drawn[0], drawn[1])
         _after, units = self.tracker.take(state, amount)
         return str(units['mask'])
 
@@ -265,6 +265,29 @@ class TestCacheWaysTracker(contract.TrackerContract):
 
         self.assertEqual((4, 1), (state.free, state.available))
         self.assertFalse(self.tracker.fits(state, 2))
+
+    def test_where_masks_may_have_gaps_they_fit(self) -> None:
+        state = self.tracker.initial(
+            builders.make_inventory(11), {'free': '575', 'sparse': 1}
+        )
+        for amount, mask in ((3, '70'), (4, '35'), (7, '575')):
+            with self.subTest(amount=amount):
+                self.assertTrue(self.tracker.fits(state, amount))
+                after, units = self.tracker.take(state, amount)
+                self.assertEqual({'mask': mask}, units)
+                self.assertEqual(7 - amount, after.available)
+                self.assertEqual(
+                    after, self.tracker.from_dict(after.to_dict())
+                )
+        self.assertFalse(self.tracker.fits(state, 8))
+        self.assertRaises(ValueError, self.tracker.take, state, 8)
+
+    def test_gaps_do_not_bound_the_largest_amount_there(self) -> None:
+        after = self.tracker.observe(
+            builders.make_inventory(11), {'free': '575', 'sparse': 1}, ()
+        )
+
+        self.assertEqual((4, 7), (after.reserved, after.max_unit))
 
     def test_the_refusal_says_how_many_there_are_in_a_row(self) -> None:
         state = cache_ways.CacheWaysState(0b0111_0011)

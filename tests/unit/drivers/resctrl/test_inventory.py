@@ -381,7 +381,9 @@ class EpycTest(ResctrlTestCase):
         found = self.find()
 
         self.assertEqual(17, len(found))
-        self.assertEqual({'free': '7fff'}, found['L3_15'].units[WAYS])
+        self.assertEqual(
+            {'free': '7fff', 'sparse': 1}, found['L3_15'].units[WAYS]
+        )
 
     def test_bandwidth_is_allocated_when_its_size_is_known(self) -> None:
         self.assertNotIn(MBPS, self.find()['L3_0'].inventories)
@@ -452,7 +454,7 @@ class IoClassTest(ResctrlTestCase):
         found = self.find()['L3_0'].units[WAYS]
 
         self.assertFalse(int(found['free'], 16) & 0x0F00)
-        self.assertEqual({'free': 'f0ff'}, found)
+        self.assertEqual({'free': 'f0ff', 'sparse': 1}, found)
 
     def test_its_ways_and_its_class_are_the_hosts(self) -> None:
         found = self.find()
@@ -476,7 +478,7 @@ class NoIoClassTest(ResctrlTestCase):
     def test_all_is_as_without(self) -> None:
         found = self.find()
 
-        self.assertEqual({'free': '7fff'}, found['L3_0'].units[WAYS])
+        self.assertEqual('7fff', found['L3_0'].units[WAYS]['free'])
         self.assertEqual(1, found['RDT'].inventories[CLOS].reserved)
 
 
@@ -495,7 +497,29 @@ class FullIoTest(ResctrlTestCase):
         self.assertEqual(1, log.output.count('no way of L3_0'))
         self.assertIn('I/O devices fill', log.output)
         self.assertNotIn('reserved_ways', log.output)
-        self.assertEqual({'free': '0'}, self.find()['L3_0'].units[WAYS])
+        self.assertEqual('0', self.find()['L3_0'].units[WAYS]['free'])
+
+
+class OpenCacheTest(ResctrlTestCase):
+    """Any device may fill any way, as on ARM (MPAM)."""
+
+    SHAPE = _change_caches('epyc16', shareable_bits=0xFFFF)
+
+    def test_ways_are_offered_and_it_is_said_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        plugin = self.make_plugin()
+
+        for _ in range(2):
+            found = {one.key: one for one in plugin.discover()}
+
+        self.assertEqual('7fff', found['L3_0'].units[WAYS]['free'])
+        self.assertEqual(0x8000, found['L3_0'].reserved[WAYS].host)
+        self.assertEqual(1, log.output.count('any device may fill any way'))
+
+    def test_an_option_keeps_some_for_the_host(self) -> None:
+        found = self.find(reserved_ways=4)['L3_0']
+
+        self.assertEqual('fff', found.units[WAYS]['free'])
 
 
 class AllReservedTest(ResctrlTestCase):
