@@ -159,6 +159,7 @@ class ResctrlInventory(base.InventoryProvider):
         tree = _add_offline(tree, host)
         # Without the ledger: the trackers know what servers hold.
         owned = ownership.build(tree, host, {})
+        self._report_useless(owned)
         controlled = sorted(owned.caches.keys() | owned.bandwidths.keys())
         caches = [one for one in controlled if one in host.cpus]
         self._left_out = _find_left_out(
@@ -172,7 +173,6 @@ class ResctrlInventory(base.InventoryProvider):
                 f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
                 'out of [ext_resources] inventory_providers on this host',
             )
-        self._report_useless(owned)
         self._constraints = constraints.make_code_constraints(
             {
                 _LEVELS[level].ways: info.min_bits if info.has_cdp else None
@@ -206,6 +206,14 @@ class ResctrlInventory(base.InventoryProvider):
             if domain.info.is_open:
                 reasons.setdefault(_OPEN, []).append(cache.key)
         found += [one.format(', '.join(keys)) for one, keys in reasons.items()]
+        lines = schemata.get_limits(owned.tree.groups[groups.DEFAULT].schemata)
+        if lines and not owned.bandwidths:
+            numbers = ', '.join(map(str, sorted(lines)))
+            found.append(
+                f'no memory bandwidth is published: the MB lines {numbers} of '
+                'schemata are not numbered like the L3 caches (NUMA nodes?), '
+                'so that the CPUs that they limit are not known'
+            )
         for text in found:
             if text not in self._reported:
                 LOG.warning(

@@ -3,8 +3,10 @@
 """A host whose kernel has resctrl on ARM: MPAM."""
 
 from collections.abc import Callable
+import dataclasses
 import re
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
@@ -183,6 +185,90 @@ class AmountsTest(MpamTestCase):
 
             group = f'nova-{SERVER}'
             self.assertEqual(50, self.get_masks(group, 'MB')[1])
+
+
+_SOCKETS = (frozenset(range(4)), frozenset(range(4, 8)))
+
+
+def number_by_node(
+    numbers: tuple[int, ...], caches: tuple[int, ...] = (1, 2)
+) -> resctrl.Shape:
+    """Make two caches, and lines of bandwidth with other numbers."""
+    shape = make_shape()
+    places = {
+        # The model shows no node that has only memory.
+        number: _SOCKETS[position] if position < 2 else frozenset({7})
+        for position, number in enumerate(numbers)
+    }
+    return dataclasses.replace(
+        shape,
+        caches=tuple(
+            dataclasses.replace(
+                one,
+                domains=tuple(
+                    shape_mod.Domain(id=number, cpus=cpus)
+                    for number, cpus in zip(caches, _SOCKETS, strict=True)
+                ),
+            )
+            for one in shape.caches
+        ),
+        bandwidths=tuple(
+            dataclasses.replace(
+                one,
+                domains=tuple(
+                    shape_mod.Domain(id=number, cpus=cpus)
+                    for number, cpus in places.items()
+                ),
+            )
+            for one in shape.bandwidths
+        ),
+    )
+
+
+class NumbersTest(MpamTestCase):
+    """Lines of bandwidth belong to NUMA nodes on some kernels."""
+
+    #: Numbers of the lines of bandwidth, and of the caches.
+    OTHERS = (
+        ((0, 1), (1, 2)),
+        ((1, 2, 10), (1, 2)),
+        ((1,), (1, 2)),
+    )
+
+    def test_bandwidth_is_not_published_at_a_cache(self) -> None:
+        for numbers, caches in self.OTHERS:
+            with self.subTest(numbers=numbers):
+                self.SHAPE = number_by_node(numbers, caches)
+                log = self.useFixture(fixtures.FakeLogger())
+                self.machine = self.make_machine()
+                self.host = self.make_resctrl_host()
+                self.host.refresh()
+
+                offered = {name for _rp, name in self.host.view.tracked}
+                self.assertEqual({WAYS, classes.CLOS}, offered)
+                lines = ', '.join(map(str, numbers))
+                self.assertEqual(
+                    1, log.output.count(f'the MB lines {lines} of schemata')
+                )
+                self.host.close()
+
+    def test_the_same_numbers_are_those_of_the_caches(self) -> None:
+        given = self.use(number_by_node((1, 2)))
+
+        self.assertEqual(100, given.total)
+
+    def test_a_cache_that_goes_offline_keeps_its_number(self) -> None:
+        self.use(number_by_node((1, 2)))
+
+        self.kernel.set_offline('4-7')
+        self.host.refresh()
+
+        offered = {
+            self.host.view.keys[rp]
+            for rp, name in self.host.view.tracked
+            if name == PERCENT
+        }
+        self.assertEqual({'L3_1', 'L3_2'}, offered)
 
 
 class SparseTest(MpamTestCase):

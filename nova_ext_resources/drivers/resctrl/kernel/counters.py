@@ -18,9 +18,13 @@ import errno
 import re
 from typing import Protocol
 
+from oslo_log import log as logging
+
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import group_files
+
+LOG = logging.getLogger(__name__)
 
 OCCUPANCY = 'llc_occupancy'
 TOTAL = 'mbm_total_bytes'
@@ -38,6 +42,9 @@ _DATA = 'mon_data'
 # Ids on ARM (MPAM) are any 32 or 64 bits.
 _CACHE = re.compile(r'mon_L3_([0-9]{1,20})')
 _NODE = re.compile(r'mon_sub_L3_([0-9]{1,20})')
+
+#: Folders that are not read, and were named in the log.
+_unread: set[str] = set()
 
 #: The kernel counts in 64 bits.
 _MAX_DIGITS = 20
@@ -164,7 +171,8 @@ def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
     """Return the folder, below any group's own, of each domain.
 
     They are the same for all groups; those without an online CPU are not
-    among them.
+    among them. Nor are those of anything but L3 caches, such as of a NUMA node
+    (``mon_MB_00``): which cache these belong to is not known.
 
     :raises ResctrlError: they cannot be listed
     """
@@ -176,6 +184,11 @@ def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
                 cache, folder = int(match[1]), f'{_DATA}/{name}'
                 found[Domain(cache=cache)] = folder
                 found.update(_list_nodes(files, cache, folder))
+            elif name not in _unread:
+                _unread.add(name)
+                LOG.info(
+                    '%s/%s is not read: it is of no L3 cache', _DATA, name
+                )
     return {one: found[one] for one in sorted(found, key=_get_rank)}
 
 

@@ -241,7 +241,7 @@ def _build_bandwidths(
     machine: machine_mod.Machine,
 ) -> dict[schemata.Cache, bandwidth.BandwidthOwnership]:
     info = tree.info.bandwidth
-    if info is None:
+    if info is None or not _are_of_caches(tree, machine):
         return {}
     limits = {
         uuid: schemata.get_limits(one.schemata) for uuid, one in ours.items()
@@ -255,6 +255,21 @@ def _build_bandwidths(
         )
         for n in known
     }
+
+
+def _are_of_caches(tree: groups.Tree, machine: machine_mod.Machine) -> bool:
+    """Return whether lines of bandwidth are numbered like the L3 caches.
+
+    On some kernels for ARM they are of NUMA nodes. Without lines of the L3
+    cache, those of caches that just went offline may be missing.
+    """
+    values = tree.groups[groups.DEFAULT].schemata
+    limits = schemata.get_limits(values).keys()
+    lines, known = (
+        {one.number for one in caches if one.level == schemata.LAST_LEVEL}
+        for caches in (schemata.get_masks(values), machine.cpus)
+    )
+    return limits == lines if lines else limits <= known
 
 
 def list_ways(

@@ -176,6 +176,22 @@ class ReaderTest(base.TestCase):
             [(one.cache, one.node) for one in found],
         )
 
+    def test_what_is_of_no_l3_cache_is_named_once(self) -> None:
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        log = self.useFixture(fixtures.FakeLogger())
+        for name in ('mon_L3_01', 'mon_MB_77', 'mon_L3_MAX_01'):
+            (folder / 'mon_data' / name).mkdir(parents=True)
+
+        for _ in range(2):
+            found = counters_mod.list_domains(
+                files.RealFileSystem(str(folder))
+            )
+
+        self.assertEqual([L3_1], [*found])
+        for name, count in (('mon_MB_77', 1), ('mon_L3_01', 0)):
+            line = f'{name} is not read: it is of no L3 cache'
+            self.assertEqual(count, log.output.count(line))
+
     def test_clusters_come_after_the_cache_that_they_are_in(self) -> None:
         machine = self.useFixture(resctrl.ResctrlFixture('icelake_snc'))
         machine.kernel.add_traffic('', 2, GIB)
