@@ -55,9 +55,10 @@ interfaces are renamed. A device that this host does not have is ignored.
         help="""
 Functions that this host keeps for itself.
 
-Virtual functions that belong to a bond or a bridge of the host are kept
-without being named here. Others that the host uses, such as those of its own
-DPDK programs, cannot be told from free ones.
+Virtual functions with an interface that has an address or a route, or belongs
+to a bond, bridge, VLAN or macvlan of the host, are kept without being named
+here. Others that the host uses, such as those of its own DPDK programs, cannot
+be told from free ones.
 
 Possible values: PCI addresses, or names of interfaces. That of a physical
 function stands for all its virtual functions. An address is better than a

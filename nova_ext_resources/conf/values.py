@@ -6,7 +6,8 @@ oslo.config checks a value when it is first read, which may be long after the
 start, and describes the place that it came from by a Python object.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+import contextlib
 import re
 
 from oslo_config import cfg
@@ -56,6 +57,20 @@ def check(
         except (cfg.Error, ValueError) as err:
             # Not chained: the text of oslo.config may show a secret.
             raise _refuse(group, option, err) from None
+
+
+@contextlib.contextmanager
+def checked(option: str, value: object) -> Iterator[None]:
+    """Report a ValueError of what is done inside as one of an option.
+
+    :raises InvalidConfiguration: there was one
+    """
+    try:
+        yield
+    except ValueError as err:
+        raise exception.InvalidConfiguration(
+            option=option, value=value, reason=str(err)
+        ) from err
 
 
 def make_unreadable_error(

@@ -52,12 +52,15 @@ class Sysfs(sysfs.Tree):
         *,
         speed: int | None = None,
         port: str = '',
+        bus: str = '',
     ) -> None:
         """Give a function a network interface.
 
         :param port: its ``phys_port_name``; '' where the driver has none
+        :param bus: the device that has it, such as ``virtio3``; '' for the
+            function itself
         """
-        folder = self.find(address) / 'net' / name
+        folder = self.find(address) / bus / 'net' / name
         folder.mkdir(parents=True)
         if speed is not None:
             self.write(folder / 'speed', speed)

@@ -105,7 +105,7 @@ def _read_settings(folder: str, cpus: frozenset[int]) -> Seen:
             for cpu in sorted(cpus)
             for name in _read_idle_states(f'{folder}/cpu{cpu}/cpuidle')
         ),
-        has_smt=_read_optional(f'{folder}/smt', 'active') == '1',
+        has_smt=files.read_optional(f'{folder}/smt', 'active') == '1',
     )
 
 
@@ -119,7 +119,7 @@ def _read_policies(folder: str) -> Iterator[Policy]:
             continue
         path = f'{folder}/{name}'
         if cpus := _read_affected(path):
-            boost = _read_optional(path, 'boost')
+            boost = files.read_optional(path, 'boost')
             yield Policy(
                 cpus=cpus,
                 driver=_read_name(path, 'scaling_driver'),
@@ -143,9 +143,9 @@ def _read_affected(folder: str) -> frozenset[int]:
 
 def _read_turbo(folder: str) -> bool | None:
     """Return whether turbo is on, by the driver's switch for all CPUs."""
-    if off := _read_optional(f'{folder}/intel_pstate', 'no_turbo'):
+    if off := files.read_optional(f'{folder}/intel_pstate', 'no_turbo'):
         return off == '0'
-    if on := _read_optional(f'{folder}/cpufreq', 'boost'):
+    if on := files.read_optional(f'{folder}/cpufreq', 'boost'):
         return on == '1'
     return None
 
@@ -172,15 +172,6 @@ def _read_name(folder: str, name: str) -> str:
 
 
 def _read_optional_name(folder: str, name: str) -> str:
-    return _read_name(folder, name) if _read_optional(folder, name) else ''
-
-
-def _read_optional(folder: str, name: str) -> str:
-    """Return what is in a file; '' where there is none.
-
-    A switch of a driver that is off has its file, which answers EAGAIN.
-    """
-    try:
-        return files.read(folder, name)
-    except (FileNotFoundError, BlockingIOError):
-        return ''
+    return (
+        _read_name(folder, name) if files.read_optional(folder, name) else ''
+    )

@@ -86,6 +86,17 @@ def read(folder: str, name: str) -> str:
     return read_bytes(folder, name, 4096).decode('ascii').strip()
 
 
+def read_optional(folder: str, name: str, default: str = '') -> str:
+    """Return what is in a file, and the default where there is none.
+
+    A switch of a driver that is off has its file, which answers EAGAIN.
+    """
+    try:
+        return read(folder, name)
+    except (FileNotFoundError, BlockingIOError):
+        return default
+
+
 def read_bytes(folder: str, name: str, size: int) -> bytes:
     with open(os.path.join(folder, name), 'rb') as file:
         return file.read(size)

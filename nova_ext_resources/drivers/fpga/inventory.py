@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 from oslo_config import cfg
 
 from nova_ext_resources.conf import fpga as conf
+from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.devices import counted
 from nova_ext_resources.drivers.devices import device_spec
@@ -247,12 +248,7 @@ def _make_owners(specs: Iterable[str], names: Iterable[str]) -> owners.Owners:
 
     :raises InvalidConfiguration: an option cannot be used
     """
-    option, value = '[pci] device_spec', specs
-    try:
-        parsed = device_spec.parse(specs)
-        option, value = '[ext_resources_fpga] excluded_devices', names
-        return owners.Owners(nova=parsed, excluded=owners.parse(names))
-    except ValueError as err:
-        raise exception.InvalidConfiguration(
-            option=option, value=value, reason=str(err)
-        ) from err
+    with values.checked('[pci] device_spec', specs):
+        nova = device_spec.parse(specs)
+    with values.checked('[ext_resources_fpga] excluded_devices', names):
+        return owners.Owners(nova=nova, excluded=owners.parse(names))

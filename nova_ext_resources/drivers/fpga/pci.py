@@ -6,6 +6,7 @@ from collections.abc import Container
 import dataclasses
 
 from nova_ext_resources.drivers.devices import files
+from nova_ext_resources.drivers.devices import functions
 
 #: First two bytes of the class code of processing accelerators.
 _ACCELERATOR = '0x1200'
@@ -42,15 +43,6 @@ def find(root: str, path: str) -> Pci | None:
     return None
 
 
-def find_function(root: str, address: str) -> str:
-    """Return the address of the physical function of a PCI device.
-
-    :param address: its own, which is returned where nothing else is known
-    """
-    folder = f'{root}/bus/pci/devices/{address}'
-    return files.read_link(folder, 'physfn') or address
-
-
 def list_accelerators(root: str, known: Container[str]) -> tuple[Pci, ...]:
     """Return accelerators of vendors of FPGAs.
 
@@ -75,7 +67,7 @@ def _read(root: str, address: str) -> Pci:
     folder = f'{root}/bus/pci/devices/{address}'
     return Pci(
         address=address,
-        parent=find_function(root, address),
+        parent=functions.find_card(root, address),
         vendor_id=files.read(folder, 'vendor').removeprefix('0x'),
         product_id=files.read(folder, 'device').removeprefix('0x'),
         driver=files.read_link(folder, 'driver'),

@@ -26,7 +26,10 @@ def read_cpus(
     cpus = files.read_cpus(root, _read_node(root, path))
     if device and (device.vendor_id, device.product_id) in _IN_PACKAGE:
         for one in () if cpus else engines:
-            socket = int(files.read(f'{path}/{one}', 'socket_id'))
+            # Kernels before 5.4 do not say.
+            socket = int(
+                files.read_optional(f'{path}/{one}', 'socket_id', '-1')
+            )
             cpus = _read_package(root, socket)
     return cpus
 
@@ -36,8 +39,8 @@ def _read_node(root: str, path: str) -> int:
     top = os.path.realpath(f'{root}/devices')
     folder = path
     while folder.startswith(top):
-        if os.path.exists(f'{folder}/numa_node'):
-            return int(files.read(folder, 'numa_node'))
+        if node := files.read_optional(folder, 'numa_node'):
+            return int(node)
         folder = os.path.dirname(folder)
     return -1
 

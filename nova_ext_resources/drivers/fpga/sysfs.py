@@ -155,7 +155,9 @@ def read(root: str) -> Seen:
     return Seen(
         cards=tuple(cards[name] for name in sorted(cards)),
         unsteady=unsteady,
-        functions={one: pci_mod.find_function(root, one) for one in unsteady},
+        functions={
+            one: pci_functions.find_card(root, one) for one in unsteady
+        },
         passed=pci_functions.list_passed(root),
         managers=managers_mod.read(root),
         others=pci_mod.list_accelerators(
@@ -267,7 +269,8 @@ def _read_card(root: str, path: str, name: str, paths: Iterable[str]) -> Card:
             _find_name(one) for one in paths if path.startswith(f'{one}/')
         ),
         ports=sum(
-            int(files.read(f'{path}/{one}', 'ports_num')) for one in engines
+            int(files.read_optional(f'{path}/{one}', 'ports_num', '0'))
+            for one in engines
         ),
     )
     if not os.path.isdir(path) or ports != _list_nodes(path, _PORT):

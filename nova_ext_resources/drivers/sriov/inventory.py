@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from oslo_config import cfg
 
 from nova_ext_resources.conf import sriov as conf
+from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.devices import counted
 from nova_ext_resources.drivers.devices import device_spec
@@ -59,28 +60,20 @@ class SriovInventory(base.InventoryProvider):
         super().__init__(options, host, entries)
         self._class: str = options.resource_class
         specs = nova['pci'].device_spec if nova else ()
-        try:
-            self._networks = physnets.parse(options.physical_networks)
-        except ValueError as err:
-            raise _refuse(
-                '[ext_resources_sriov] physical_networks',
-                options.physical_networks,
-                err,
-            ) from err
-        try:
+        networks, excluded = (
+            options.physical_networks,
+            options.excluded_devices,
+        )
+        with values.checked(
+            '[ext_resources_sriov] physical_networks', networks
+        ):
+            self._networks = physnets.parse(networks)
+        with values.checked('[pci] device_spec', specs):
             self._specs = device_spec.parse(specs)
-        except ValueError as err:
-            raise _refuse('[pci] device_spec', specs, err) from err
-        try:
-            self._excluded = frozenset(
-                map(sysfs.parse_device, options.excluded_devices)
-            )
-        except ValueError as err:
-            raise _refuse(
-                '[ext_resources_sriov] excluded_devices',
-                options.excluded_devices,
-                err,
-            ) from err
+        with values.checked(
+            '[ext_resources_sriov] excluded_devices', excluded
+        ):
+            self._excluded = frozenset(map(sysfs.parse_device, excluded))
         #: Each card as it was when it last held still.
         self._cards: dict[str, sysfs.PhysicalFunction] = {}
         self._left_out: frozenset[str] = frozenset()
@@ -218,17 +211,9 @@ class SriovInventory(base.InventoryProvider):
             holders,
             ours={one.address for one in ours},
             there=there,
-            used={one.address for one in ours if one.is_enslaved},
+            used={one.address for one in ours if one.is_used},
             cpus=bitmask.format_list(card.cpus),
             traits=traits.find(card, physnets.find(self._networks, card)),
             is_unread=is_unknown,
         )
         return made, lines
-
-
-def _refuse(
-    option: str, value: object, err: Exception
-) -> exception.InvalidConfiguration:
-    return exception.InvalidConfiguration(
-        option=option, value=value, reason=str(err)
-    )

@@ -286,6 +286,19 @@ class SysfsTest(base.TestCase):
             ['', frozenset()], [card.regions[0].function_id, card.region_ids]
         )
 
+    def test_files_that_not_all_kernels_have(self) -> None:
+        # One in the package of a processor, whose node is not known.
+        self.tree.add_card(CARD, device='0xbcbd', node=-1)
+        base = self.tree.find_base(CARD)
+        (self.tree.find(CARD) / 'numa_node').unlink()
+        for name in ('socket_id', 'ports_num'):
+            [found] = base.glob(f'dfl-fme.*/{name}')
+            found.unlink()
+
+        card = self.read_one()
+
+        self.assertEqual([0, frozenset()], [card.ports, card.cpus])
+
     def test_files_with_nonsense(self) -> None:
         for damage in (
             lambda port, _engine: self.tree.write(port / 'id', '-1'),

@@ -87,8 +87,61 @@ class SysfsTest(base.TestCase):
 
         self.assertEqual('iavf', first.driver)
         self.assertEqual(frozenset({'ens1f0v0'}), first.interfaces)
-        self.assertFalse(first.is_enslaved)
-        self.assertTrue(second.is_enslaved)
+        self.assertFalse(first.is_used)
+        self.assertTrue(second.is_used)
+
+    def test_functions_that_the_host_itself_uses(self) -> None:
+        zero = 8 * '0'
+        link = f'fe80{24 * "0"}00000001'
+        other = f'20010db8{16 * "0"}00000001'
+        proc = self.tree.path.parent / 'proc/net'
+        rows = {
+            'used_by_a_route': f'{{0}}\t{zero}\t0100A8C0\t0003\t0\t0',
+            'used_by_an_address': f'{other} 03 40 00 80 {{0}}',
+            'used_by_ipv6': (
+                f'{4 * zero} 00 {4 * zero} 00 {link} 00000400 00000001 '
+                f'{zero} 00000003 {{0}}'
+            ),
+            # What each interface has that is up.
+            'up': f'{link} 03 40 20 80 {{0}}',
+            'up_with_routes': (
+                f'ff{30 * "0"} 08 {4 * zero} 00 {4 * zero} 00000100 00000004 '
+                f'{zero} 00000001 {{0}}'
+            ),
+        }
+        files = ('route', 'if_inet6', 'ipv6_route', 'if_inet6', 'ipv6_route')
+        texts = {'route': 'Iface\tDestination\tGateway\n'}
+        shown = ('master', 'upper_eth7.100', 'upper_macvlan0', 'lower_eth8')
+        self.tree.add_card(PF, driver='ice')
+        made = self.tree.enable(PF, 15, driver='iavf')
+        addresses = iter(made)
+        expected: dict[str, bool] = {}
+        for one in shown:
+            own = next(addresses)
+            self.tree.add_interface(own, f'v{len(expected)}')
+            folder = self.tree.find(own) / 'net' / f'v{len(expected)}'
+            (folder / one).symlink_to('../bond0')
+            expected[own] = not one.startswith('lower')
+        for bus in ('', 'vdpa0/virtio3'):
+            for file, (kind, row) in zip(files, rows.items(), strict=True):
+                own = next(addresses)
+                name = f'v{len(expected)}'
+                self.tree.add_interface(own, name, bus=bus)
+                texts[file] = texts.get(file, '') + f'{row.format(name)}\n'
+                expected[own] = kind.startswith('used')
+        # An address alone; each host has this interface.
+        own = next(addresses)
+        self.tree.add_interface(own, 'lo')
+        expected[own] = True
+        for file, text in texts.items():
+            self.tree.write(proc / file, text)
+
+        functions = self.read_one().functions
+
+        self.assertEqual(
+            expected, {one.address: one.is_used for one in functions}
+        )
+        self.assertEqual({1}, {len(one.interfaces) for one in functions})
 
     def test_an_mlx5_in_switchdev_mode(self) -> None:
         self.tree.add_card(PF, driver='mlx5_core', vendor=sriov.MELLANOX)
@@ -136,6 +189,12 @@ class SysfsTest(base.TestCase):
                 tree.add_card(PF, node=-1)
                 expected = {0, 1} if nodes else {0}
                 self.assertEqual(expected, self.read_one(tree).cpus)
+
+    def test_a_kernel_that_says_no_node(self) -> None:
+        self.tree.add_card(PF)
+        (self.tree.find(PF) / 'numa_node').unlink()
+
+        self.assertEqual(frozenset(), self.read_one().cpus)
 
     def test_a_link_that_is_down_has_no_speed(self) -> None:
         self.tree.add_card(PF, interfaces=['ens1f0'], speed=-1)
@@ -199,9 +258,20 @@ class SysfsTest(base.TestCase):
 
         self.assert_unsteady(PF)
 
-    def test_a_function_without_its_folder(self) -> None:
+    def test_a_function_that_was_unplugged_does_not_take_its_card(
+        self,
+    ) -> None:
         names = self.add_two()
         self.tree.unplug(names[2])
+
+        self.assert_unsteady()
+        [card] = [one for one in self.read().functions if one.address == PF]
+        left = {*names} - {names[2]}
+        self.assertEqual(left, {one.address for one in card.functions})
+
+    def test_a_function_that_cannot_be_read(self) -> None:
+        names = self.add_two()
+        (self.tree.find(names[1]) / 'vendor').unlink()
 
         self.assert_unsteady(PF)
 
