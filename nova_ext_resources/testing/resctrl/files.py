@@ -150,8 +150,11 @@ def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
     folder['schemata'] = File(
         lambda: mount.schemata.show(group), store_schemata, READ_WRITE
     )
-    folder['mode'] = File(lambda: f'{group.mode}\n', store_mode, READ_WRITE)
-    folder['size'] = File(lambda: mount.schemata.show_size(group))
+    if mount.shape.kernel >= shape_mod.MODE_FILE:
+        folder['mode'] = File(
+            lambda: f'{group.mode}\n', store_mode, READ_WRITE
+        )
+        folder['size'] = File(lambda: mount.schemata.show_size(group))
     if 'debug' in mount.shape.options:
         folder['ctrl_hw_id'] = File(lambda: f'{group.closid}\n')
     if mount.monitor:

@@ -19,6 +19,7 @@ ASKED_OF_PARENTS = (6, 13)
 NO_PADDING = (6, 15)
 ASSIGNED_COUNTERS = (6, 18)
 THROTTLE_MODE_FILE = (5, 12)
+MODE_FILE = (4, 19)
 
 #: Mount options of resctrl.
 OPTIONS = frozenset({'cdp', 'cdpl2', 'mba_MBps', 'debug'})

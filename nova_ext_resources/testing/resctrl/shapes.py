@@ -218,7 +218,7 @@ def _haswell() -> shape_mod.Shape:
     socket = _deal(1, 12)
     return shape_mod.Shape(
         name='haswell',
-        kernel=(4, 18),
+        kernel=(4, 19),
         num_cpus=24,
         threads=2,
         caches=(

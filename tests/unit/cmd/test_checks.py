@@ -523,7 +523,8 @@ class ResctrlTest(ChecksTestCase):
             )
         )
         self.assertEqual(SUCCESS, found['Inventory provider static'].code)
-        self.assertEqual(FAILURE, found['Inventory provider resctrl'].code)
+        self.inventory = found['Inventory provider resctrl']
+        self.assertEqual(FAILURE, self.inventory.code)
         return found['Enforcer resctrl']
 
     def test_a_folder_that_is_not_there(self) -> None:
@@ -531,6 +532,19 @@ class ResctrlTest(ChecksTestCase):
 
         self.assertEqual(FAILURE, found.code)
         self.assertIn('mount -t resctrl', found.details or '')
+
+    def test_a_kernel_that_is_too_old(self) -> None:
+        path = os.path.join(self.folder, 'resctrl')
+        os.makedirs(f'{path}/info')
+        for name in ('schemata', 'cpus_list', 'tasks'):
+            with open(f'{path}/{name}', 'w', encoding='ascii') as file:
+                file.write('L3:0=7ff\n' if name == 'schemata' else '')
+
+        found = self.run_resctrl(path)
+
+        for one in (found, self.inventory):
+            self.assertEqual(FAILURE, one.code)
+            self.assertIn('Linux 4.19 or later', one.details or '')
 
     def run_users(self, users: str) -> str:
         options = {'qemu_users': users, 'path': self.folder}

@@ -22,6 +22,14 @@ _INFO = 'info'
 #: What a folder needs to be a control group.
 _SCHEMATA = 'schemata'
 
+_MODE = 'mode'
+
+_TOO_OLD = (
+    'the kernel has no such file; Linux 4.19 or later is needed, or the '
+    "kernel of a distribution that has it. Update this host's kernel, or take "
+    'resctrl out of [ext_resources] inventory_providers and enforcers there'
+)
+
 
 class GroupFiles:
     """Reads and writes groups while the caller holds the lock of the mount.
@@ -62,6 +70,8 @@ class GroupFiles:
             found = self._read_schemata(groups.DEFAULT)
         except errors.GroupGone as err:
             raise self._explain_no_control() from err
+        # Kernels that lack this lack more that groups need.
+        self._read(_MODE)
         # The CPUs of the default group are those that no other has.
         default = groups.Group(name=groups.DEFAULT, schemata=found)
         return self._add(
@@ -163,7 +173,7 @@ class GroupFiles:
         group = groups.Group(
             name=name,
             schemata=self._read_schemata(name),
-            mode=self._read(f'{name}/mode').strip(),
+            mode=self._read(f'{name}/{_MODE}', groups.SHAREABLE).strip(),
             consumer_uuid=groups.parse_name(name),
         )
         # Until the region is locked, not even root may read the CPUs; then
@@ -183,10 +193,27 @@ class GroupFiles:
 
     def _read_cpus(self, name: str) -> frozenset[int]:
         path = join(name, 'cpus_list')
-        return understand(path, bitmask.parse_list, self._read(path))
+        return understand(path, bitmask.parse_list, self._read(path, ''))
 
-    def _read(self, path: str) -> str:
-        return self._do(f'read {path}', self.files.read, path)
+    def _read(self, path: str, default: str | None = None) -> str:
+        """Read a file.
+
+        :param default: of a group without this file, which has not gone for
+            that; None: no group is without it
+        :raises GroupGone: the group is not there
+        """
+        try:
+            return self._do(f'read {path}', self.files.read, path)
+        except errors.GroupGone as err:
+            name, _slash, file = path.rpartition('/')
+            there = self._do(f'list {name}', self.files.listdir, name)
+            if path == _SCHEMATA or file in there:
+                raise
+            if default is None:
+                raise errors.ResctrlFailed(
+                    action=f'read {path}', reason=_TOO_OLD
+                ) from err
+            return default
 
     def _read_info(self, default: schemata_mod.Schemata) -> info_mod.Info:
         names = self._do('list the controls', self.files.listdir, _INFO)

@@ -26,6 +26,8 @@ SHARED = 'nova-shared'
 #: A group that is there for a moment only, to see whether groups can be made.
 TRIAL = 'nova-trial'
 
+SHAREABLE = 'shareable'
+
 EXCLUSIVE = 'exclusive'
 
 #: A region of a cache is about to be locked.
@@ -46,7 +48,7 @@ class Group:
     name: str
     schemata: schemata_mod.Schemata
     cpus: frozenset[int] = frozenset()
-    mode: str = 'shareable'
+    mode: str = SHAREABLE
     consumer_uuid: str = ''
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import errno
 import os
 from typing import Any
 
@@ -26,6 +27,26 @@ WAYS_2 = classes.L2_WAYS
 PERCENT = classes.PERCENT
 MBPS = classes.MBPS
 Reserved = reserved.Reserved
+
+
+class Lacking:
+    """The files of a kernel that does not have one of them."""
+
+    def __init__(self, files: Any, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def listdir(self, path: str) -> list[str]:
+        names: list[str] = self._files.listdir(path)
+        return [n for n in names if group_files.join(path, n) != self._path]
+
+    def read(self, path: str) -> str:
+        if path == self._path:
+            raise FileNotFoundError(errno.ENOENT, 'No such file', path)
+        return str(self._files.read(path))
 
 
 class ResctrlTestCase(contract.InventoryProviderContract):
@@ -320,6 +341,66 @@ class BurstTest(ResctrlTestCase):
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
         self.assertIn('fewer than 2 ways', str(err))
+
+
+class KernelTest(ResctrlTestCase):
+    """Kernels that lack files."""
+
+    def test_a_kernel_that_is_too_old_offers_nothing(self) -> None:
+        old = dataclasses.replace(self.machine.shape, kernel=(4, 18))
+        self.machine = self.useFixture(machines.ResctrlFixture(old))
+
+        err = self.assertRaises(
+            exception.DiscoveryFailed, self.make_plugin().discover
+        )
+
+        self.assertIn('could not read mode', str(err))
+        self.assertIn('Linux 4.19 or later is needed', str(err))
+
+    def test_a_group_has_not_gone_because_one_of_its_files_has(self) -> None:
+        ours = f'nova-{uuidsentinel.one}'
+        self.kernel.add_group('db', 'L3:0=3;1=3\n')
+        self.kernel.add_group(ours, 'L3:0=c;1=c\n')
+        files = self.machine.file_system
+        usual = {key: one.units for key, one in self.find().items()}
+        refused = []
+        # What has no file "schemata" is no group, but for those of ours.
+        paths = [f'{ours}/schemata'] + [
+            group_files.join(group, name)
+            for group in ('', 'db', ours)
+            for name in files.listdir(group)
+            if name not in ('db', ours, 'info', 'schemata')
+        ]
+        for path in paths:
+            self.machine.file_system = Lacking(files, path)
+            with self.subTest(path=path):
+                try:
+                    found = self.find()
+                except exception.DiscoveryFailed as err:
+                    refused.append(path)
+                    self.assertIn('the kernel has no such file', str(err))
+                else:
+                    self.assertEqual(
+                        usual, {key: one.units for key, one in found.items()}
+                    )
+        self.assertEqual([f'{ours}/schemata', 'mode'], refused)
+
+    def test_a_group_that_has_gone_meanwhile_is_none(self) -> None:
+        usual = {key: one.units for key, one in self.find().items()}
+        self.kernel.add_group('db', 'L3:0=3;1=3\n')
+        files = self.machine.file_system
+
+        class Vanishing(Lacking):
+            def read(inner, path: str) -> str:
+                if path == 'db/mode':
+                    self.kernel.remove_group('db')
+                return str(files.read(path))
+
+        self.machine.file_system = Vanishing(files, '')
+
+        found = self.find()
+
+        self.assertEqual(usual, {key: one.units for key, one in found.items()})
 
 
 class SharedTest(ResctrlTestCase):
