@@ -8,11 +8,13 @@ suffix of its option group ``[ext_resources_<name>]``, its folder below
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 from typing import ClassVar, TypeAlias
 
 from oslo_config import cfg
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
@@ -32,6 +34,20 @@ EntriesReader: TypeAlias = Callable[[], Mapping[str, assignment.Entry]]
 #: answer. A driver without processes, as Nova's fake one, has no guests. Not
 #: to be called by constructors either.
 GuestsReader: TypeAlias = Callable[[], Mapping[str, guest.Guest] | None]
+
+
+@contextlib.contextmanager
+def discovering(plugin: str, *known: type[Exception]) -> Iterator[None]:
+    """Report errors of what is done inside as those of a discovery.
+
+    :param known: all errors that the host may answer with
+    :raises DiscoveryFailed: there was one
+    """
+    try:
+        yield
+    except known as err:
+        reason = str(err)
+        raise exception.DiscoveryFailed(plugin=plugin, reason=reason) from err
 
 
 class InventoryProvider(abc.ABC):

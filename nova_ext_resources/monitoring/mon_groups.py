@@ -42,34 +42,10 @@ LIMBO = MAX_BACK_OFF
 MonGroup = mon_groups.MonGroup
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RmidBudget:
-    """How many monitoring ids there are, and for what.
-
-    :ivar kept: for classes of service that are free now
-    :ivar limbo: released, and perhaps not usable yet
-    """
-
-    total: int
-    used: int
-    kept: int
-    limbo: int = 0
-
-    @property
-    def spare(self) -> int:
-        """Return how many more may be taken; below 0: release some.
-
-        Ids in limbo are no reason to release others, which would end up in
-        limbo too.
-        """
-        free = self.total - self.used - self.kept
-        return max(free - self.limbo, 0) if free > 0 else free
-
-
-def make_budget(listing: mon_groups.Listing, num_rmids: int) -> RmidBudget:
+def make_budget(listing: mon_groups.Listing) -> sample.RmidBudget:
     """Compute how many ids monitoring groups may take."""
-    return RmidBudget(
-        total=num_rmids,
+    return sample.RmidBudget(
+        total=listing.total_rmids,
         used=listing.num_rmids,
         kept=max(listing.num_closids - listing.num_controls, 0),
     )
@@ -113,7 +89,7 @@ class MonGroupKeeper:
     def maintain(
         self,
         listing: mon_groups.Listing,
-        budget: RmidBudget,
+        budget: sample.RmidBudget,
         servers: Mapping[str, sample.MonitoredServer],
     ) -> tuple[frozenset[MonGroup], dict[str, str]]:
         """Create, fill and remove groups as needed; raises nothing.
@@ -139,7 +115,7 @@ class MonGroupKeeper:
         uuids = {group.consumer_uuid for group in wanted}
         return there, {u: p for u, p in self._problems.items() if u in uuids}
 
-    def _count_limbo(self, budget: RmidBudget) -> RmidBudget:
+    def _count_limbo(self, budget: sample.RmidBudget) -> sample.RmidBudget:
         """Add the ids that this or other software released recently."""
         now = self._clock()
         if self._used is not None and budget.used < self._used:
@@ -163,7 +139,7 @@ class MonGroupKeeper:
         self,
         there: frozenset[MonGroup],
         wanted: frozenset[MonGroup],
-        budget: RmidBudget,
+        budget: sample.RmidBudget,
         holders: Collection[str],
     ) -> frozenset[MonGroup]:
         """Find threads, and put those of each server into a group."""

@@ -16,10 +16,12 @@ class Reading:
     """The counters of a group, and when they were read.
 
     :ivar at: on the monotonic clock, in seconds
+    :ivar whole_at: when all counters had a number for the last time
     """
 
     at: float
     group: counters_mod.GroupCounters
+    whole_at: float
 
 
 def make_samples(

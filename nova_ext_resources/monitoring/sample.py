@@ -61,14 +61,28 @@ class ServerSample:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RmidUsage:
-    """Monitoring ids of the CPU.
+class RmidBudget:
+    """Monitoring ids of the CPU: how many there are, and for what.
 
     :ivar used: by groups of any software; ids in limbo are not counted
+    :ivar kept: for classes of service that are free now
+    :ivar limbo: released, and perhaps not usable yet
     """
 
     total: int
     used: int
+    kept: int = 0
+    limbo: int = 0
+
+    @property
+    def spare(self) -> int:
+        """Return how many more may be taken; below 0: release some.
+
+        Ids in limbo are no reason to release others, which would end up in
+        limbo too.
+        """
+        free = self.total - self.used - self.kept
+        return max(free - self.limbo, 0) if free > 0 else free
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +105,7 @@ class Sweep:
     )
     problems: Mapping[str, str] = dataclasses.field(default_factory=dict)
     problem: str = ''
-    ids: RmidUsage | None = None
+    ids: RmidBudget | None = None
 
 
 def describe_servers(

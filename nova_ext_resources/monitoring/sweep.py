@@ -2,7 +2,7 @@
 
 """Read the counters of all servers of a host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 import dataclasses
 import time
 
@@ -21,6 +21,14 @@ _NOTHING = (
     f'has none of {", ".join(counters.EVENTS)}'
 )
 
+#: Seconds after which a counter without a number is a problem.
+LONG = 120.0
+
+_TAKEN = (
+    'other software has put its threads into {}, and they are counted there; '
+    'have it leave servers out (with cAdvisor, --resctrl_interval=0)'
+)
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Seen:
@@ -31,7 +39,7 @@ class _Seen:
     )
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     problem: str = ''
-    ids: sample.RmidUsage | None = None
+    ids: sample.RmidBudget | None = None
 
 
 class Sweeper:
@@ -59,6 +67,7 @@ class Sweeper:
         self._cpu_path = cpu_path
         self._list_servers = list_servers
         self._clock = clock
+        self._list_threads = list_threads
         self._changer = mon_groups.MonGroups(files)
         self._upkeep = upkeep_mod.MonGroupKeeper(
             self._changer, list_threads, clock
@@ -108,23 +117,42 @@ class Sweeper:
             seen.problem = _NOTHING
             return
         listing = self._changer.list_all()
-        seen.ids = sample.RmidUsage(
-            total=info.num_rmids, used=listing.num_rmids
-        )
+        seen.ids = upkeep_mod.make_budget(listing)
         there = listing.mon_groups
+        uuids = listing.controls | (servers or {}).keys()
+        taken = self._find_taken(listing, uuids)
         if servers is not None:
-            budget = upkeep_mod.make_budget(listing, info.num_rmids)
             there, seen.problems = self._upkeep.maintain(
-                listing, budget, servers
+                listing, seen.ids, servers
             )
+        seen.problems |= taken
         reader = counters.Reader(
             self._files, counters.list_domains(self._files), info.events
         )
         paths = {one.consumer_uuid: one.path for one in there}
         # A server that has both is moving from one to the other.
         paths |= {uuid: groups.make_name(uuid) for uuid in listing.controls}
-        for uuid, path in paths.items():
-            self._read(seen, reader, uuid, path)
+        for uuid in paths.keys() - taken.keys():
+            self._read(seen, reader, uuid, paths[uuid])
+
+    def _find_taken(
+        self, listing: mon_groups.Listing, uuids: Set[str]
+    ) -> dict[str, str]:
+        """Return server -> why what it does is counted elsewhere.
+
+        The numbers of its own group are too small then, and mostly 0.
+        """
+        inside = {path: tids for path, tids in listing.others.items() if tids}
+        try:
+            threads = self._list_threads(uuids) if inside else {}
+        except (exception.ExtResourcesError, OSError) as err:
+            return dict.fromkeys(uuids, str(err))
+        return {
+            uuid: _TAKEN.format(path)
+            for uuid, tids in threads.items()
+            for path, others in inside.items()
+            if not others.isdisjoint(tids)
+        }
 
     def _read(
         self, seen: _Seen, reader: counters.Reader, uuid: str, path: str
@@ -138,10 +166,14 @@ class Sweeper:
         except errors.ResctrlError as err:
             seen.problems[uuid] = str(err)
             return
-        seen.readings[uuid] = rates.Reading(at=at, group=found)
-        if found.failure:
+        before = self._before.get(uuid)
+        whole_at = before.whole_at if before and found.failure else at
+        seen.readings[uuid] = rates.Reading(
+            at=at, group=found, whole_at=whole_at
+        )
+        if at - whole_at >= LONG:
             seen.problems[uuid] = (
-                f'some counters cannot be read: {found.failure}'
+                f'it has no number for {at - whole_at:.0f} s: {found.failure}'
             )
 
     def _make_samples(

@@ -18,7 +18,6 @@ from nova_ext_resources.drivers.cpu import sysfs
 from nova_ext_resources.drivers.cpu import traits
 from nova_ext_resources.drivers.devices import files
 from nova_ext_resources.drivers.devices import report
-from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 
@@ -65,12 +64,8 @@ class CpuInventory(base.InventoryProvider):
         return ()
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
-        try:
+        with base.discovering('cpu', OSError, ValueError, files.Unsteady):
             seen = sysfs.read(self.options.path)
-        except (OSError, ValueError, files.Unsteady) as err:
-            raise exception.DiscoveryFailed(
-                plugin='cpu', reason=str(err)
-            ) from err
         found = traits.find(seen, has_governors=self._has_governors)
         self._traits = found.traits
         notes = [] if self._has_governors else [_NOVA_SETS]

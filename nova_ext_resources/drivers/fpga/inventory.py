@@ -22,7 +22,6 @@ from nova_ext_resources.drivers.devices import report
 from nova_ext_resources.drivers.fpga import owners
 from nova_ext_resources.drivers.fpga import sysfs
 from nova_ext_resources.drivers.fpga import traits
-from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
@@ -119,12 +118,8 @@ class FpgaInventory(base.InventoryProvider):
 
         :raises DiscoveryFailed: nothing can be reported this time
         """
-        try:
+        with base.discovering('fpga', OSError, ValueError):
             return sysfs.read(self.options.path)
-        except (OSError, ValueError) as err:
-            raise exception.DiscoveryFailed(
-                plugin='fpga', reason=str(err)
-            ) from err
 
     def _make(
         self,

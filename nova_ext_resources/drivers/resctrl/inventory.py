@@ -6,7 +6,7 @@ The providers and classes are those of the inventory provider ``rmd``, so that
 a host can go from one to the other and keep its place in placement.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import dataclasses
 import fnmatch
 import os
@@ -21,6 +21,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import mon_groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources.drivers.resctrl.policy import bandwidth
@@ -29,6 +30,7 @@ from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
@@ -85,6 +87,8 @@ class ResctrlInventory(base.InventoryProvider):
     :param files: in place of the mount that ``path`` names
     """
 
+    problems: tuple[alarm.Problem, ...] = ()
+
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
     EXCLUDES = frozenset({'rmd'})
 
@@ -96,12 +100,12 @@ class ResctrlInventory(base.InventoryProvider):
         files: files_mod.FileSystem | None = None,
     ) -> None:
         super().__init__(options, host, entries)
+        files = files or files_mod.RealFileSystem(options.path)
         # It only reads.
         self._writer = writer.Writer(
-            files or files_mod.RealFileSystem(options.path),
-            options.cpu_path,
-            machine_mod.make(options, host),
+            files, options.cpu_path, machine_mod.make(options, host)
         )
+        self._mon_groups = mon_groups.MonGroups(files)
         self._left_out: frozenset[str] = frozenset()
         self._reported: list[str] = []
         self._constraints: dict[str, constraints_obj.ClassConstraints] = {}
@@ -145,12 +149,14 @@ class ResctrlInventory(base.InventoryProvider):
         )
 
     def _read(self) -> groups.Tree:
-        try:
-            return self._writer.read()
-        except errors.ResctrlError as err:
-            raise exception.DiscoveryFailed(
-                plugin='resctrl', reason=str(err)
-            ) from err
+        with base.discovering('resctrl', errors.ResctrlError):
+            tree = self._writer.read()
+            listing = self._mon_groups.list_all()
+        self._free_rmids = listing.free_rmids
+        # Its group is there, or gets the id that it needs.
+        self._has_pool = bool(tree.shared or listing.free_rmids)
+        self.problems = tuple(_list_problems(tree, listing))
+        return tree
 
     def _report(
         self, tree: groups.Tree, entries: Mapping[str, assignment.Entry]
@@ -183,7 +189,7 @@ class ResctrlInventory(base.InventoryProvider):
         if limit and limit.is_of_cores and topology.has_siblings(cpu_path):
             self._constraints |= constraints.WHOLE_CORES
         return (
-            _make_rdt(owned),
+            _make_rdt(owned, self._free_rmids),
             *(self._make_cache(owned, one, entries) for one in caches),
         )
 
@@ -262,7 +268,7 @@ class ResctrlInventory(base.InventoryProvider):
         if not domain.shared:
             return None
         total = self.options.shared_servers
-        is_left = domain.find_room(domain.shared)
+        is_left = self._has_pool and domain.find_room(domain.shared)
         given = inventory_obj.Inventory(
             total=total, reserved=0 if is_left else total, max_unit=1
         )
@@ -447,13 +453,32 @@ def _list_traits(
     return frozenset({names.cat, names.cdp} if has_cdp else {names.cat})
 
 
-def _make_rdt(owned: ownership.Ownership) -> provider.HostProvider:
+def _list_problems(
+    tree: groups.Tree, listing: mon_groups.Listing
+) -> Iterator[alarm.Problem]:
+    free = tree.info.num_closids - tree.used_closids
+    if listing.free_rmids < free:
+        yield alarm.Problem(
+            alarm=alarm.RESOURCES_LEFT_OUT,
+            subject='monitoring ids',
+            text=f'{free - listing.free_rmids} of {free} free classes of '
+            'service are not offered: each needs a monitoring id, and '
+            f'{listing.num_rmids} of {listing.total_rmids} are in use, '
+            f'{len(listing.others)} of them by other software. Remove (rmdir) '
+            f'what is left over: {", ".join(sorted(listing.others)[:3])}',
+        )
+
+
+def _make_rdt(
+    owned: ownership.Ownership, free_rmids: int
+) -> provider.HostProvider:
     tree, is_pooled = owned.tree, bool(owned.machine.shared_ways)
     total = tree.info.num_closids
     # The pool's, whether or not a server is in it; and that of I/O devices.
     kept = KEPT_CLOSIDS + is_pooled + tree.info.has_io_class
     is_waiting = is_pooled and tree.shared is None
-    free = total - tree.used_closids - is_waiting
+    unused = total - tree.used_closids
+    free = min(unused, free_rmids) - is_waiting
     return provider.HostProvider(
         key=classes.RDT,
         inventories={
@@ -465,7 +490,8 @@ def _make_rdt(owned: ownership.Ownership) -> provider.HostProvider:
         reserved={
             classes.CLOS: reserved_obj.Reserved(
                 host=KEPT_CLOSIDS + tree.info.has_io_class,
-                other=sum(one.has_class for one in tree.foreign),
+                other=sum(one.has_class for one in tree.foreign)
+                + max(unused - free_rmids, 0),
                 pools=int(is_pooled or tree.shared is not None),
             )
         },

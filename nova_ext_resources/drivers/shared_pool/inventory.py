@@ -17,11 +17,11 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.conf import shared_pool as conf
+from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import readers
 from nova_ext_resources.drivers.shared_pool import sources
-from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider
@@ -55,14 +55,9 @@ class SharedPoolInventory(base.InventoryProvider):
         self._bad: tuple[pool_file.BadPool, ...] = ()
         self._states: dict[str, readers.State] = {}
         self._reported: frozenset[str] = frozenset()
-        try:
+        option = '[ext_resources_shared_pool] pools_file'
+        with values.checked(option, options.pools_file):
             self._read_file()
-        except ValueError as err:
-            raise exception.InvalidConfiguration(
-                option='[ext_resources_shared_pool] pools_file',
-                value=options.pools_file,
-                reason=str(err),
-            ) from err
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -101,12 +96,8 @@ class SharedPoolInventory(base.InventoryProvider):
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         """Read what is due; report what ties this host to each pool."""
-        try:
+        with base.discovering('shared_pool', ValueError):
             self._read_file()
-        except ValueError as err:
-            raise exception.DiscoveryFailed(
-                plugin='shared_pool', reason=str(err)
-            ) from err
         for reader in self._readers.values():
             reader.start()
         deadline = time.monotonic() + PATIENCE
@@ -211,21 +202,11 @@ def _split_command(text: str) -> list[str]:
 
     :raises InvalidConfiguration: it has none, or a quote that does not end
     """
-    try:
+    with values.checked('[ext_resources_shared_pool] ceph_command', text):
         words = shlex.split(text)
-    except ValueError as err:
-        raise _refuse_command(text, str(err)) from err
-    if not words:
-        raise _refuse_command(text, 'it is empty')
-    return words
-
-
-def _refuse_command(text: str, reason: str) -> exception.InvalidConfiguration:
-    return exception.InvalidConfiguration(
-        option='[ext_resources_shared_pool] ceph_command',
-        value=text,
-        reason=reason,
-    )
+        if not words:
+            raise ValueError('it is empty')
+        return words
 
 
 def _explain(one: pool_file.Definition, state: readers.State) -> str:

@@ -24,7 +24,6 @@ from nova_ext_resources.drivers.sriov import owners
 from nova_ext_resources.drivers.sriov import physnets
 from nova_ext_resources.drivers.sriov import sysfs
 from nova_ext_resources.drivers.sriov import traits
-from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
@@ -140,15 +139,9 @@ class SriovInventory(base.InventoryProvider):
 
         :raises DiscoveryFailed: nothing can be reported this time
         """
-        try:
-            return (
-                sysfs.read(self.options.path),
-                neutron.read(self.options.neutron_config_files),
-            )
-        except (OSError, ValueError) as err:
-            raise exception.DiscoveryFailed(
-                plugin='sriov', reason=str(err)
-            ) from err
+        with base.discovering('sriov', OSError, ValueError):
+            agent = neutron.read(self.options.neutron_config_files)
+            return sysfs.read(self.options.path), agent
 
     def _find_owners(
         self,

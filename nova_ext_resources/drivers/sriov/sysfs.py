@@ -288,10 +288,8 @@ def _is_used(folder: str, routed: Container[str]) -> bool:
 def _is_representor(path: str, interface: str) -> bool:
     try:
         name = files.read(f'{path}/net/{interface}', 'phys_port_name')
-    except FileNotFoundError:
-        return False
     except OSError:
-        # Drivers without such names refuse (EOPNOTSUPP).
+        # Drivers without such names refuse (EOPNOTSUPP), or have no file.
         return False
     return bool(_REPRESENTOR.fullmatch(name))
 

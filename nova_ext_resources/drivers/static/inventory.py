@@ -12,11 +12,11 @@ from typing import ClassVar, TypeAlias
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.static import broken as broken_mod
 from nova_ext_resources.drivers.static import contents as contents_mod
 from nova_ext_resources.drivers.static import definitions as definitions_mod
-from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
@@ -73,14 +73,9 @@ Possible values:
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
         self._contents = contents_mod.Contents()
-        try:
+        option = '[ext_resources_static] definitions_file'
+        with values.checked(option, self._path):
             self._read()
-        except ValueError as err:
-            raise exception.InvalidConfiguration(
-                option='[ext_resources_static] definitions_file',
-                value=self._path,
-                reason=str(err),
-            ) from err
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -102,12 +97,8 @@ Possible values:
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
-        try:
+        with base.discovering('static', ValueError):
             self._read()
-        except ValueError as err:
-            raise exception.DiscoveryFailed(
-                plugin='static', reason=str(err)
-            ) from err
         closed = self._list_closed()
         return _make_providers(
             [*self._list_by_node()[''], *closed],

@@ -387,15 +387,9 @@ def make_rules(conf: cfg.ConfigOpts) -> rules_mod.Rules:
     """
     options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
     urls, networks = options.webhook_urls, options.webhook_networks
-    try:
+    name = f'[{reservation_conf.GROUP.name}] webhook_urls or webhook_networks'
+    with values.checked(name, ', '.join([*urls, *networks])):
         return rules_mod.make_rules(urls, networks)
-    except ValueError as err:
-        raise exception.InvalidConfiguration(
-            option=f'[{reservation_conf.GROUP.name}] webhook_urls or '
-            'webhook_networks',
-            value=', '.join([*urls, *networks]),
-            reason=str(err),
-        ) from err
 
 
 def _read_amounts(

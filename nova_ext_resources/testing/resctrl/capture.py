@@ -266,7 +266,9 @@ def _guess_kernel(
     if has('sparse_masks'):
         # Before 6.15 all values of a file had the same width.
         return (6, 15) if len(widths) > 1 else (6, 7)
-    return (5, 12) if has('thread_throttle_mode') else (4, 18)
+    if has('thread_throttle_mode'):
+        return 5, 12
+    return 4, 19 if os.path.exists(os.path.join(root, 'mode')) else 18
 
 
 def _guess_options(

@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.testing import resctrl
 from tests import machines
@@ -220,6 +221,33 @@ class LockedTest(LockingTest):
         self.assertEqual([4, 10], [one.bit_count() for one in masks])
         self.assertEqual([0, 0], [one & 0x3 for one in masks])
         self.assert_agreement(self.host)
+
+
+class RmidTest(with_resctrl.ResctrlHostTestCase):
+    """Other software has all monitoring ids, and classes are free."""
+
+    def test_who_needs_no_id_goes_on_and_others_are_refused(self) -> None:
+        self.host = self.make_resctrl_host(shared_ways=2)
+        self.start_with(SERVER, {'L3_0': {classes.SHARED: 1}})
+        # That of the group for trials.
+        self.kernel.flush_caches()
+        for number in range(self.kernel.count_ids()['free']):
+            self.machine.file_system.mkdir(f'mon_groups/pqos-51-{number}')
+        self.host.refresh()
+
+        self.start_with(OTHER, {'L3_0': {classes.SHARED: 1}})
+
+        err = self.assertRaises(
+            exception.CapacityExceeded,
+            self.start_with,
+            uuidutils.generate_uuid(),
+            {'L3_0': {with_host.WAYS: 2}},
+        )
+        # By the claim, which the filter repeats, and not by the kernel.
+        self.assertIn(classes.CLOS, str(err))
+        self.assertEqual({SERVER, OTHER}, set(self.host.entries))
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
 
 
 class LimitTest(with_resctrl.ResctrlHostTestCase):

@@ -11,6 +11,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
 from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.monitoring import mon_groups as mon_groups_mod
+from nova_ext_resources.monitoring import sample
 from tests import base
 from tests.unit.monitoring import with_sweeper
 
@@ -417,18 +418,18 @@ class BackOffTest(with_sweeper.SweeperTestCase):
 
 
 class BudgetTest(base.TestCase):
-    def make(
-        self, num_rmids: int, num_closids: int
-    ) -> mon_groups_mod.RmidBudget:
+    def make(self, num_rmids: int, num_closids: int) -> sample.RmidBudget:
         listing = mon_groups.Listing(
             controls=frozenset(),
             mon_groups=frozenset(),
             num_controls=3,
             num_closids=num_closids,
             num_rmids=54,
+            total_rmids=num_rmids,
             has_shared=False,
+            others={},
         )
-        return mon_groups_mod.make_budget(listing, num_rmids)
+        return mon_groups_mod.make_budget(listing)
 
     def test_what_is_spare_can_be_less_than_nothing(self) -> None:
         self.assertEqual(-3, self.make(56, 8).spare)

@@ -22,6 +22,7 @@ def make_reading(
 ) -> rates.Reading:
     return rates.Reading(
         at=at,
+        whole_at=at,
         group=counters.GroupCounters(
             inode=inode,
             domains={

@@ -9,7 +9,9 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import sample
+from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.testing.resctrl import shapes
+from nova_ext_resources.tuning import readings
 from tests.unit.monitoring import with_sweeper
 
 MIB = with_sweeper.MIB
@@ -34,7 +36,9 @@ class SweepTest(with_sweeper.SweeperTestCase):
         self.assertEqual(2.0 * MIB, second.local_rate)
         self.assertEqual({}, swept.problems)
         self.assertEqual('', swept.problem)
-        self.assertEqual(sample.RmidUsage(total=192, used=2), swept.ids)
+        self.assertEqual(
+            sample.RmidBudget(total=192, used=2, kept=6), swept.ids
+        )
 
     def test_every_machine_is_swept(self) -> None:
         for name, shape in shapes.SHAPES.items():
@@ -186,13 +190,120 @@ class SweepTest(with_sweeper.SweeperTestCase):
             operation='read', path=f'{name}/*mon_L3_00/llc_occupancy'
         )
 
-        swept = self.sweep()
+        first, second = self.sweep().servers[SERVER].domains
+        self.kernel.fail(
+            operation='read',
+            path=f'{name}/*mon_L3_00/llc_occupancy',
+            count=None,
+        )
+        self.sweep(sweep.LONG / 2)
+        swept = self.sweep(sweep.LONG / 2)
 
-        first, second = swept.servers[SERVER].domains
         self.assertIsNone(first.counters.occupancy)
         self.assertEqual(0, second.counters.occupancy)
         self.assertEqual({SERVER}, set(swept.problems))
         self.assertIn('mon_L3_00/llc_occupancy', swept.problems[SERVER])
+
+    def test_a_counter_without_a_number_for_long_is_said(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.add_control_group(OTHER)
+        for word in ('Unavailable', 'Error', 'Unassigned'):
+            self.kernel.set_reading(name, 1, 'mbm_total_bytes', None)
+            self.assertEqual({}, self.sweep().problems)
+            self.kernel.set_reading(name, 1, 'mbm_total_bytes', word)
+            with self.subTest(word=word):
+                for _round in range(11):
+                    self.assertEqual({}, self.sweep(10).problems)
+
+                swept = self.sweep(10)
+
+                self.assertEqual({SERVER}, set(swept.problems))
+                self.assertIn('for 120 s', swept.problems[SERVER])
+                self.assertIn(f"'{word}'", swept.problems[SERVER])
+                self.assertIsNone(swept.servers[SERVER].domains[1].total_rate)
+
+    # -- other software that measures -----------------------------------
+
+    def take(self, path: str, uuid: str) -> None:
+        """Let a second monitor have the threads of a server."""
+        for tid in self.threads[uuid]:
+            self.kernel.write(f'{path}/tasks', f'{tid}\n')
+
+    def assert_taken(self, swept: sample.Sweep, path: str) -> None:
+        self.assertEqual({SERVER}, set(swept.problems))
+        self.assertIn(
+            f'has put its threads into {path}', swept.problems[SERVER]
+        )
+        # Nobody can act on a 0 that says nothing.
+        self.assertEqual({OTHER}, set(swept.servers))
+        tuned = readings.list_readings(swept)
+        self.assertEqual({OTHER}, {one.consumer_uuid for one in tuned})
+
+    def test_a_second_monitor_that_takes_threads_again_and_again(self) -> None:
+        self.start(SERVER, holds=True)
+        self.start(OTHER, holds=True)
+        self.machine.file_system.mkdir('mon_groups/cadvisor-1')
+        self.assertEqual({}, self.sweep().problems)
+        # Also in the rounds that put them back.
+        for _round in range(14):
+            self.take('mon_groups/cadvisor-1', SERVER)
+
+            self.assert_taken(self.sweep(10), 'mon_groups/cadvisor-1')
+
+        while set(self.kernel.list_groups()['mon_groups/cadvisor-1']['tasks']):
+            self.sweep(10)
+        self.assertEqual({}, self.sweep(10).problems)
+
+    def test_a_second_monitor_that_takes_a_pinned_servers_threads(
+        self,
+    ) -> None:
+        # The group of a thread counts before that of its CPU.
+        self.add_control_group(SERVER, cpus='1')
+        self.add_control_group(OTHER, cpus='2')
+        for uuid in (SERVER, OTHER):
+            self.threads[uuid] = [self.kernel.start_task()]
+        for path in ('mon_groups/pqos-0', 'web'):
+            self.machine.file_system.mkdir(path)
+            self.take(path, SERVER)
+            with self.subTest(path=path):
+                self.assert_taken(self.sweep(), path)
+
+    def test_a_second_monitor_below_a_servers_own_group(self) -> None:
+        # The kernel adds what is counted there.
+        name = self.add_control_group(SERVER)
+        self.threads[SERVER] = [self.kernel.start_task()]
+        self.take(name, SERVER)
+        self.machine.file_system.mkdir(f'{name}/mon_groups/cadvisor-1')
+        self.take(f'{name}/mon_groups/cadvisor-1', SERVER)
+
+        swept = self.sweep()
+
+        self.assertEqual(({}, {SERVER}), (swept.problems, {*swept.servers}))
+
+    def test_threads_that_cannot_be_seen_may_be_elsewhere(self) -> None:
+        self.add_control_group(SERVER)
+        self.add_control_group(OTHER)
+        self.machine.file_system.mkdir('mon_groups/pqos-0')
+        pid = self.kernel.start_task()
+        self.is_proc_hidden = True
+        self.assertEqual({}, self.sweep().problems)
+
+        self.kernel.write('mon_groups/pqos-0/tasks', f'{pid}\n')
+
+        swept = self.sweep()
+        self.assertEqual({SERVER, OTHER}, set(swept.problems))
+        self.assertEqual({}, swept.servers)
+
+    def test_a_region_of_a_cache_has_no_threads(self) -> None:
+        self.add_control_group(SERVER)
+        self.machine.file_system.mkdir('region')
+        self.kernel.fail(
+            operation='read', path='region/tasks', error='EACCES', count=None
+        )
+
+        swept = self.sweep()
+
+        self.assertEqual(('', {}), (swept.problem, swept.problems))
 
     def test_faults_never_stop_a_sweep(self) -> None:
         self.add_control_group(SERVER)

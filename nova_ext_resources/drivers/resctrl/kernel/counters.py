@@ -22,7 +22,6 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
-from nova_ext_resources.drivers.resctrl.kernel import group_files
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ EVENTS = (OCCUPANCY, TOTAL, LOCAL)
 
 INFO = 'info/L3_MON'
 
-_INFO_FILES = ('mon_features', 'num_rmids', 'max_threshold_occupancy')
+_FEATURES = 'mon_features'
 
 _DATA = 'mon_data'
 
@@ -65,15 +64,9 @@ class Info:
     """What can be monitored.
 
     :ivar events: those of :data:`EVENTS` that are counted
-    :ivar num_rmids: monitoring ids, the default group's among them; every
-        control group and every monitoring group takes one
-    :ivar threshold: bytes in the cache below which an id that was given back
-        may be used again; until then it is in limbo
     """
 
     events: tuple[str, ...]
-    num_rmids: int
-    threshold: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +110,6 @@ class GroupCounters:
     failure: str = ''
 
 
-def parse_info(texts: Mapping[str, str]) -> Info:
-    """Make it of file name -> content of ``info/L3_MON``.
-
-    :raises (KeyError, ValueError): one is missing or malformed
-    """
-    features = texts['mon_features'].split()
-    return Info(
-        events=tuple(event for event in EVENTS if event in features),
-        num_rmids=int(texts['num_rmids']),
-        # Without occupancy there is neither limbo nor this file.
-        threshold=int(texts.get('max_threshold_occupancy', '0')),
-    )
-
-
 def parse_count(text: str) -> int | None:
     """Read a counter.
 
@@ -158,13 +137,8 @@ def read_info(files: files_mod.FileSystem) -> Info | None:
             raise errors.make_missing(
                 files.root, f'there is no folder "{above}"'
             ) from err
-        names = files.listdir(INFO)
-        texts = {
-            name: files.read(f'{INFO}/{name}')
-            for name in _INFO_FILES
-            if name in names
-        }
-    return group_files.understand(INFO, parse_info, texts)
+        features = files.read(f'{INFO}/{_FEATURES}').split()
+    return Info(events=tuple(one for one in EVENTS if one in features))
 
 
 def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
@@ -269,11 +243,15 @@ class Reader:
     def _read_count(self, path: str, failures: list[str]) -> int | None:
         path = path.removeprefix('/')
         try:
-            return parse_count(self._files.read(path))
+            text = self._files.read(path)
         except OSError as err:
             if err.errno not in _GONE:
                 failures.append(f'{path}: {err.strerror or err}')
             return None
+        count = parse_count(text)
+        if count is None:
+            failures.append(f'{path}: {text.strip()[:40]!r} is no number')
+        return count
 
     def _get_inode(self, group: str) -> int:
         try:

@@ -10,8 +10,11 @@ allocation rules" and "Resource monitoring rules").
 """
 
 from collections.abc import Iterable, Mapping
+import contextlib
 import dataclasses
 import errno
+import itertools
+import os
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
@@ -29,6 +32,9 @@ _NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 #: Control groups that have monitoring groups of ours.
 _PARENTS = (groups_mod.DEFAULT, SHARED)
+
+#: A group has gone, or is for a region of a cache: nothing runs there.
+_CLOSED = (errors.GroupGone, errors.ResctrlFailed)
 
 _USED_UP = {
     errno.ENOSPC: 'all monitoring ids are in use; every group of '
@@ -66,7 +72,11 @@ class Listing:
     :ivar num_rmids: monitoring ids that are in use by all groups, other
         software's too; those in limbo are not among them, as the kernel does
         not show these
+    :ivar total_rmids: monitoring ids, the default group's among them; 0
+        where nothing is monitored
     :ivar has_shared: whether the group of the shared pool is there
+    :ivar others: path of a group of other software -> the threads in it,
+        which are counted there
     """
 
     controls: frozenset[str]
@@ -74,7 +84,20 @@ class Listing:
     num_controls: int
     num_closids: int
     num_rmids: int
+    total_rmids: int
     has_shared: bool
+    others: Mapping[str, frozenset[int]]
+
+    @property
+    def free_rmids(self) -> int:
+        """Return how many more groups can get an id.
+
+        With fewer ids than classes, as some kernels on ARM show, each class
+        has ids of its own.
+        """
+        if self.total_rmids < self.num_closids:
+            return self.num_closids
+        return max(self.total_rmids - self.num_rmids, 0)
 
 
 class MonGroups:
@@ -95,7 +118,9 @@ class MonGroups:
         with self._groups.locked(exclusive=False):
             controls = [groups_mod.DEFAULT, *self._groups.list_names()]
             below = {name: self._list_below(name) for name in controls}
-            num_closids = self._count_closids()
+            num_closids = self._find_least('num_closids')
+            total_rmids = self._find_least('num_rmids')
+            others = self._read_others(below)
         return Listing(
             controls=frozenset(
                 filter(None, map(groups_mod.parse_name, controls))
@@ -104,8 +129,26 @@ class MonGroups:
             num_controls=len(controls),
             num_closids=num_closids,
             num_rmids=len(controls) + sum(map(len, below.values())),
+            total_rmids=total_rmids,
             has_shared=SHARED in below,
+            others=others,
         )
+
+    def _read_others(
+        self, below: Mapping[str, Iterable[str]]
+    ) -> dict[str, frozenset[int]]:
+        """Read the threads of groups that are not ours, by path.
+
+        What is below a server's own group is counted for it, too.
+        """
+        found = {}
+        for name in itertools.filterfalse(groups_mod.parse_name, below):
+            folder = group_files.join(name, _FOLDER)
+            for path in (name, *(f'{folder}/{one}' for one in below[name])):
+                if path and not groups_mod.is_ours(os.path.basename(path)):
+                    with contextlib.suppress(*_CLOSED):
+                        found[path] = self._groups.read_tasks(path)
+        return found
 
     def _list_below(self, name: str) -> list[str]:
         path = group_files.join(name, _FOLDER)
@@ -122,13 +165,13 @@ class MonGroups:
                 # kernel.
                 return []
 
-    def _count_closids(self) -> int:
-        """Return the classes of the control that has the fewest."""
+    def _find_least(self, file: str) -> int:
+        """Return the least number that a control or a monitor shows."""
         found = []
         with files_mod.translated(self._files, 'list the controls'):
             for name in self._files.listdir(_INFO):
                 try:
-                    text = self._files.read(f'{_INFO}/{name}/num_closids')
+                    text = self._files.read(f'{_INFO}/{name}/{file}')
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 found.append(int(text) if text.strip().isdecimal() else 0)

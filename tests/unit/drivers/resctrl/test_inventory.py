@@ -49,6 +49,18 @@ class Lacking:
         return str(self._files.read(path))
 
 
+class Showing(Lacking):
+    """The files of a kernel that shows something else in one of them."""
+
+    def __init__(self, files: Any, path: str, text: str) -> None:
+        super().__init__(files, '')
+        self._shown = path, text
+
+    def read(self, path: str) -> str:
+        shown, text = self._shown
+        return text if path == shown else super().read(path)
+
+
 class ResctrlTestCase(contract.InventoryProviderContract):
     name = 'resctrl'
     plugin_class = inventory.ResctrlInventory
@@ -344,7 +356,71 @@ class BurstTest(ResctrlTestCase):
 
 
 class KernelTest(ResctrlTestCase):
-    """Kernels that lack files."""
+    """Kernels that lack monitoring ids, or files."""
+
+    def use_up(self, *, left: int = 0) -> None:
+        for number in range(self.kernel.count_ids()['free'] - left):
+            self.machine.file_system.mkdir(f'mon_groups/pqos-{left}{number}')
+
+    def test_only_classes_that_can_get_an_id_are_offered(self) -> None:
+        for left in (3, 0):
+            self.use_up(left=left)
+            plugin = self.make_plugin()
+            with self.subTest(left=left):
+                found = {one.key: one for one in plugin.discover()}['RDT']
+
+                self.assertEqual({CLOS: {'free': left}}, found.units)
+                self.assertEqual(
+                    Reserved(host=1, other=7 - left, pools=0),
+                    found.reserved[CLOS],
+                )
+                [problem] = plugin.problems
+                self.assertEqual('monitoring ids', problem.subject)
+                self.assertIn(
+                    f'{7 - left} of 7 free classes of service are not '
+                    'offered: each needs a monitoring id, and '
+                    f'{192 - left} of 192 are in use',
+                    problem.text,
+                )
+                self.assertIn('over: mon_groups/pqos-', problem.text)
+
+    def test_the_alarm_is_over_when_ids_are_free(self) -> None:
+        self.use_up()
+        plugin = self.make_plugin()
+        plugin.discover()
+        for number in range(7):
+            self.machine.file_system.rmdir(f'mon_groups/pqos-0{number}')
+
+        found = {one.key: one for one in plugin.discover()}['RDT']
+
+        self.assertEqual({CLOS: {'free': 7}}, found.units)
+        self.assertEqual((), plugin.problems)
+
+    def test_the_pool_has_places_while_its_group_has_an_id(self) -> None:
+        def count_reserved() -> int:
+            found = self.find(shared_ways=3, shared_servers=5)['L3_0']
+            return found.inventories[classes.SHARED].reserved
+
+        self.kernel.add_group('nova-shared', 'L3:0=7;1=7\n')
+        self.use_up()
+        self.assertEqual(0, count_reserved())
+
+        self.kernel.remove_group('nova-shared')
+        self.kernel.flush_caches()
+        self.machine.file_system.mkdir('mon_groups/pqos')
+        self.assertEqual(5, count_reserved())
+
+    def test_fewer_ids_than_classes_are_those_of_one_group(self) -> None:
+        files = self.machine.file_system
+        self.machine.file_system = Showing(files, 'info/L3_MON/num_rmids', '1')
+        plugin = self.make_plugin()
+
+        found = {one.key: one for one in plugin.discover()}['RDT']
+
+        self.assertEqual({CLOS: {'free': 7}}, found.units)
+        self.assertEqual((), plugin.problems)
+
+    # -- kernels that lack files ----------------------------------------
 
     def test_a_kernel_that_is_too_old_offers_nothing(self) -> None:
         old = dataclasses.replace(self.machine.shape, kernel=(4, 18))

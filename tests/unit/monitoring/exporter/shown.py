@@ -81,7 +81,7 @@ def make_sweep(*uuids: str, **fields: Any) -> sample.Sweep:
             )
             for uuid in uuids
         },
-        ids=sample.RmidUsage(total=8, used=3),
+        ids=sample.RmidBudget(total=8, used=3),
         **fields,
     )
 

@@ -41,7 +41,9 @@ class MonGroupsTest(base.TestCase):
                 num_controls=1,
                 num_closids=8,
                 num_rmids=1,
+                total_rmids=192,
                 has_shared=False,
+                others={},
             ),
             self.changer.list_all(),
         )
