@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a consumer is to a host, as Nova and the hypervisor know it."""
+"""What a consumer is to a host, and whether Nova goes on with a migration."""
 
 import enum
 
@@ -34,3 +34,79 @@ class Role(enum.StrEnum):
     LEFT = 'left'
     IN_DOUBT = 'in_doubt'
     ELSEWHERE = 'elsewhere'
+
+
+class Phase(enum.StrEnum):
+    """Whether Nova goes on with a migration.
+
+    ``OPEN``: it does, or may.
+    ``WAITING``: when the user has confirmed or reverted a resize.
+    ``ABANDONED``: not on the way to the next host: a process of Nova was
+        killed, or the state of the server was set by hand.
+    ``STUCK``: nor after that, in a confirmation or a revert.
+    ``EVACUATED``: when nova-compute of the former host starts again.
+    ``ENDED``: never.
+    """
+
+    OPEN = 'open'
+    WAITING = 'waiting'
+    ABANDONED = 'abandoned'
+    STUCK = 'stuck'
+    EVACUATED = 'evacuated'
+    ENDED = 'ended'
+
+
+#: Types of migrations of a server whose guest is off meanwhile, and whose
+#: former host keeps what it had.
+COLD = ('migration', 'resize')
+
+LIVE = 'live-migration'
+
+EVACUATION = 'evacuation'
+
+#: Statuses of migrations that may hold something on the host that they leave,
+#: in the order of life. Before the last three, Nova has given the server a
+#: task, and takes that away with the last status.
+OPEN_STATUSES = (
+    *('accepted', 'queued', 'pre-migrating', 'preparing', 'migrating'),
+    *('running', 'running (post-copy)', 'post-migrating'),
+    *('finished', 'confirming', 'reverting'),
+)
+
+#: As in Nova's ``migration_get_in_progress_by_host_and_node``.
+_ENDED = (
+    *('cancelled', 'completed', 'confirmed', 'done', 'error', 'failed'),
+    'reverted',
+)
+
+#: Status -> the phase when the server has no task.
+_WITHOUT_TASK = {
+    **dict.fromkeys(OPEN_STATUSES, Phase.ABANDONED),
+    **dict.fromkeys(OPEN_STATUSES[-3:], Phase.STUCK),
+    **dict.fromkeys(_ENDED, Phase.ENDED),
+}
+
+
+def find_phase(
+    kind: str,
+    status: str,
+    *,
+    has_task: bool = False,
+    is_resized: bool = False,
+    is_old: bool = True,
+) -> Phase:
+    """Return the phase of a migration; ``OPEN`` for an unknown status.
+
+    :param kind: its type
+    :param has_task: whether Nova does anything with its server
+    :param is_resized: whether that waits for the user
+    :param is_old: whether a confirmation has lasted too long, which gives the
+        server no task
+    """
+    if (kind, status) == (EVACUATION, 'done'):
+        return Phase.EVACUATED
+    phase = _WITHOUT_TASK.get(status, Phase.OPEN)
+    is_young = status == 'confirming' and not is_old
+    if phase is not Phase.ENDED and (has_task or is_young):
+        return Phase.OPEN
+    return Phase.WAITING if status == 'finished' and is_resized else phase

@@ -12,27 +12,12 @@ from nova import objects
 from oslo_utils import timeutils
 
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import role
 from nova_ext_resources.virt import servers
 
-#: Of a migration that is no longer in progress (Nova's
-#: ``migration_get_in_progress_by_host_and_node``).
-_ENDED = frozenset(
-    {
-        'cancelled',
-        'completed',
-        'confirmed',
-        'done',
-        'error',
-        'failed',
-        'reverted',
-    }
-)
-
-#: Types of migrations of a server whose guest is off meanwhile, and whose
-#: former host keeps what it had.
-COLD = ('migration', 'resize')
-
-LIVE = 'live-migration'
+Phase = role.Phase
+COLD = role.COLD
+LIVE = role.LIVE
 
 #: Live migrations whose guest may be on its way while Nova has the server on
 #: its former host, whatever its task: an operator may have set its state.
@@ -40,24 +25,6 @@ _TRANSFERRING = ('running', 'running (post-copy)')
 
 #: Types of migrations whose source has what the server had until they end.
 MOVES = (*COLD, LIVE)
-
-#: Statuses in which cold ones wait for the user, or carry out what was said.
-_WAITING = ('finished', 'confirming', 'reverting')
-
-#: Statuses in which Nova has given the server a task.
-_WITH_TASK = frozenset(
-    {
-        'pre-migrating',
-        'migrating',
-        'post-migrating',
-        # Of a live migration only.
-        'accepted',
-        'queued',
-        'preparing',
-        'running',
-        'running (post-copy)',
-    }
-)
 
 
 def list_in_progress(host: str, nodename: str) -> Any:
@@ -105,7 +72,7 @@ def list_open(host: str, server_uuid: str) -> list[Any]:
     return [
         one
         for one in found
-        if one.status not in _ENDED
+        if not _has_ended(one)
         and (
             one.migration_type == LIVE
             or host in (one.source_compute, one.dest_compute)
@@ -161,8 +128,7 @@ def _find_age(migration: Any) -> tuple[Any, ...]:
     Nova copies them to the next cell of the server with new ids, in another
     order (TargetDBSetupTask ``_copy_migrations``).
     """
-    is_ongoing = migration.status not in _ENDED
-    return migration.created_at, is_ongoing, migration.id
+    return migration.created_at, not _has_ended(migration), migration.id
 
 
 def is_open(migration: Any, instance: Any) -> bool:
@@ -171,7 +137,7 @@ def is_open(migration: Any, instance: Any) -> bool:
     A revert has the status ``reverted`` before the source has its server
     back. Until then, the server has a task.
     """
-    has_ended = migration.status in _ENDED or is_abandoned(migration)
+    has_ended = _has_ended(migration) or is_abandoned(migration)
     return not has_ended or instance.task_state is not None
 
 
@@ -194,7 +160,7 @@ def is_any_going_on(host: str, instance: Any) -> bool:
     )
     return any(
         is_on_its_way(one, instance)
-        or not (one.status in _ENDED or is_abandoned(one))
+        or not (_has_ended(one) or is_abandoned(one))
         for one in found
         if host in (one.source_compute, one.dest_compute)
     )
@@ -217,19 +183,16 @@ def is_stuck(migration: Any, patience: float) -> bool:
     that only its time tells whether it goes on.
     """
     if migration.migration_type not in COLD or (
-        migration.status not in _WAITING
-    ):
-        return False
-    if migration.status == 'confirming' and not timeutils.is_older_than(
-        migration.updated_at, patience
+        _find_phase(migration) is not Phase.STUCK
     ):
         return False
     instance = servers.find(migration.instance_uuid)
-    return (
-        instance is not None
-        and instance.task_state is None
-        and (migration.status, instance.vm_state)
-        != ('finished', vm_states.RESIZED)
+    return instance is not None and Phase.STUCK is _find_phase(
+        migration,
+        has_task=instance.task_state is not None,
+        is_resized=instance.vm_state == vm_states.RESIZED,
+        is_old=migration.status == 'confirming'
+        and timeutils.is_older_than(migration.updated_at, patience),
     )
 
 
@@ -274,7 +237,7 @@ def is_abandoned(migration: Any) -> bool:
     that of a live one.
     """
     if migration.migration_type not in MOVES or (
-        migration.status not in _WITH_TASK
+        _find_phase(migration) is not Phase.ABANDONED
     ):
         return False
     instance = servers.find(migration.instance_uuid)
@@ -284,7 +247,16 @@ def is_abandoned(migration: Any) -> bool:
     again = objects.Migration.get_by_uuid(
         nova_context.get_admin_context(read_deleted='yes'), migration.uuid
     )
-    return again.status in _WITH_TASK
+    return _find_phase(again) is Phase.ABANDONED
+
+
+def _has_ended(migration: Any) -> bool:
+    return _find_phase(migration) in (Phase.ENDED, Phase.EVACUATED)
+
+
+def _find_phase(migration: Any, **facts: bool) -> Phase:
+    kind = migration.migration_type or ''
+    return role.find_phase(kind, migration.status, **facts)
 
 
 def is_cold_from(host: str, migration: Any) -> bool:

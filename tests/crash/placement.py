@@ -45,7 +45,11 @@ def _get(site: 'site_mod.Site', path: str) -> Any:
 
 
 def remove_allocations(site: 'site_mod.Site', uuid: str) -> None:
-    """Do what ``nova-manage placement audit --delete`` does of a consumer."""
+    """Delete all of a consumer, of Nova and ours.
+
+    As ``nova-manage placement audit --delete`` and ``openstack extended
+    resource audit --repair`` do together.
+    """
     requests.delete(f'{site.urls.placement}/allocations/{uuid}', **_options())
 
 

@@ -7,27 +7,15 @@ import re
 from typing import Any
 import urllib.parse
 
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import aggregates as aggregates_mod
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import role
 from nova_ext_resources.reservation.site import compute as compute_mod
-
-#: Of migrations that may hold something on the host that they leave. Those
-#: that have ended are thousands.
-_OPEN = (
-    'finished',
-    'migrating',
-    'post-migrating',
-    'running',
-    'pre-migrating',
-    'preparing',
-    'confirming',
-    'reverting',
-    'queued',
-)
 
 #: Statuses of migrations that have failed.
 _FAILED = ('error', 'failed')
@@ -41,23 +29,9 @@ _EVENTS_MICROVERSION = '2.84'
 
 _FORBIDDEN = 403
 
-#: In the order in which a migration passes them: one that goes on while they
-#: are asked for, one after the other, is found all the same. ``done`` is an
-#: evacuation whose former host has not started again.
-_LIFE = (
-    'accepted',
-    'queued',
-    'pre-migrating',
-    'preparing',
-    'migrating',
-    'running',
-    'running (post-copy)',
-    'post-migrating',
-    'finished',
-    'confirming',
-    'reverting',
-    'done',
-)
+#: Nova has given up what has no task and has not changed for so many seconds:
+#: a confirmation, which never has one, takes ``long_rpc_timeout`` (1800).
+_OLD_SECONDS = 3600
 
 #: Shows hosts of cells that do not answer.
 _CELLS_MICROVERSION = '2.69'
@@ -197,7 +171,7 @@ class Nova(compute_mod.Compute):
         return [
             str(one['uuid'])
             for one in self._list_migrations(server)
-            if one['status'] in _OPEN
+            if one['status'] in role.OPEN_STATUSES
         ]
 
     def _list_migrations(self, server: str) -> Iterator[dict[str, Any]]:
@@ -217,7 +191,7 @@ class Nova(compute_mod.Compute):
         """
         wanted = {one for one in consumers if not hold.may_be_hold(one)}
         found: dict[str, str] = {}
-        for status in _OPEN:
+        for status in role.OPEN_STATUSES:
             if wanted <= found.keys():
                 break
             for one in self._page(
@@ -307,7 +281,9 @@ class Nova(compute_mod.Compute):
 
         :raises ComputeUnavailable: as above
         """
-        for status in _LIFE:
+        # One that goes on meanwhile is found at a later status. The last is an
+        # evacuation whose former host has not started again.
+        for status in (*role.OPEN_STATUSES, 'done'):
             yield from self.list_migrations(status=status)
 
     def list_migrations(self, **query: str) -> Iterator[cloud_mod.Move]:
@@ -367,4 +343,7 @@ def _parse_move(body: Mapping[str, Any]) -> cloud_mod.Move:
         status=body['status'],
         kind=body['migration_type'] or '',
         source=body['source_node'] or '',
+        is_old=timeutils.is_older_than(
+            body['updated_at'] or body['created_at'], _OLD_SECONDS
+        ),
     )

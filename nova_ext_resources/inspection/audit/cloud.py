@@ -9,21 +9,12 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import role
 from nova_ext_resources.placement import responses
 from nova_ext_resources.reservation import nova_server
 
 #: rp_uuid -> resource class -> amount, of one consumer.
 Held: TypeAlias = Mapping[str, Mapping[str, int]]
-
-EVACUATION = 'evacuation'
-
-#: Of an evacuation, until nova-compute of the former host starts again.
-_EVACUATED = 'done'
-
-#: Of migrations with which Nova does nothing more.
-ENDED = frozenset(
-    {'cancelled', 'completed', 'confirmed', 'error', 'failed', 'reverted'}
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +38,7 @@ class Move:
 
     :ivar kind: such as ``live-migration``
     :ivar source: the hypervisor that the server leaves
+    :ivar is_old: whether it has not changed for longer than Nova needs
     """
 
     uuid: str
@@ -54,6 +46,7 @@ class Move:
     status: str
     kind: str = ''
     source: str = ''
+    is_old: bool = False
 
 
 def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
@@ -65,7 +58,9 @@ def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
     """
     found: dict[str, Move] = {}
     for one in moves:
-        if one.uuid not in found or one.status not in ENDED:
+        if one.uuid not in found or (
+            role.find_phase(one.kind, one.status) is not role.Phase.ENDED
+        ):
             found[one.uuid] = one
     return found
 
@@ -209,15 +204,21 @@ class Cloud:
         is_others = owned is None and root not in self.roots
         return is_others or root == home
 
-    def is_open(self, move: Move) -> bool:
-        """Return whether Nova may go on with a migration.
+    def find_phase(self, move: Move) -> role.Phase:
+        """Return whether Nova goes on with a migration, as far as it shows.
 
         With an evacuation, when nova-compute of the former host starts again:
         unless that host is certainly gone.
         """
-        if move.status == _EVACUATED:
+        server = self.servers.get(move.server_uuid)
+        phase = role.find_phase(
+            move.kind,
+            move.status,
+            has_task=server is None or bool(server.task_state),
+            is_resized=server is not None and server.status == 'VERIFY_RESIZE',
+        )
+        if phase is role.Phase.EVACUATED:
             is_gone = move.source and move.source not in self.nodes
-            return move.kind == EVACUATION and not (
-                is_gone and not self.unmapped
-            )
-        return move.status not in ENDED
+            return role.Phase.ENDED if is_gone and not self.unmapped else phase
+        is_left = phase in (role.Phase.ABANDONED, role.Phase.STUCK)
+        return role.Phase.OPEN if is_left and not move.is_old else phase

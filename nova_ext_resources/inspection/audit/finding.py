@@ -7,6 +7,7 @@ import dataclasses
 import enum
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.objects import role
 from nova_ext_resources.reservation import nova_server
 
 
@@ -127,6 +128,11 @@ _SETTLED = frozenset(
 
 ERROR = 'ERROR'
 
+#: Phases of migrations that hold what they have rightly.
+GOES_ON = (role.Phase.OPEN, role.Phase.WAITING, role.Phase.EVACUATED)
+
+_LEFT = (role.Phase.ABANDONED, role.Phase.STUCK)
+
 
 def wait(reason: str) -> Verdict:
     return Verdict(remedy=Remedy.WAIT, text=f'in progress: {reason}')
@@ -140,15 +146,31 @@ def ask(text: str) -> Verdict:
 def find_task(
     cloud: cloud_mod.Cloud, server: nova_server.NovaServer
 ) -> Verdict | None:
-    """Return that Nova is at work on a server; None: it is not."""
+    """Return that Nova is at work on a server, or was; None: neither."""
     if server.task_state:
         return wait(f'the task of the server is {server.task_state}')
+    moves = cloud.moves_of.get(server.uuid, ())
+    for left in filter(None, (find_left(cloud, one) for one in moves)):
+        return left
     if server.status not in _SETTLED | {ERROR}:
         return wait(f'the server is in {server.status}')
-    for move in cloud.moves_of.get(server.uuid, ()):
-        if cloud.is_open(move):
+    for move in moves:
+        if cloud.find_phase(move) in GOES_ON:
             return wait(_explain(move))
     return None
+
+
+def find_left(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> Verdict | None:
+    """Return that Nova goes on no more with a migration that has not ended."""
+    if cloud.find_phase(move) not in _LEFT:
+        return None
+    return ask(
+        f'migration {move.uuid} has been "{move.status}" for more than an '
+        'hour, and Nova does nothing with its server: compare both '
+        f'({show(move.uuid, move.server_uuid)}), and see move_in_doubt on the '
+        'page of alarms, and "nova-compute was killed" on the page of '
+        'troubleshooting'
+    )
 
 
 def show(*consumers: str) -> str:
@@ -160,7 +182,7 @@ def show(*consumers: str) -> str:
 
 
 def _explain(move: cloud_mod.Move) -> str:
-    if move.kind == cloud_mod.EVACUATION:
+    if move.kind == role.EVACUATION:
         return (
             f'the server was evacuated from {move.source}, whose nova-compute '
             'deletes it when it starts again. If that host is gone for good, '

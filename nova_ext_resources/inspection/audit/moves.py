@@ -40,10 +40,11 @@ def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:
         if move.server_uuid in cloud.absent:
             return finding.REPAIR
         return finding.wait('Nova does not show the server of the migration')
-    if cloud.is_open(move):
+    if cloud.find_phase(move) in finding.GOES_ON:
         return _judge_open(server, move)
     return (
-        finding.find_task(cloud, server)
+        finding.find_left(cloud, move)
+        or finding.find_task(cloud, server)
         or _find_doubt(cloud, server, move)
         or finding.REPAIR
     )

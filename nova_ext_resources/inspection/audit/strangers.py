@@ -65,8 +65,10 @@ def _find_mover(
     for server in cloud.servers.values():
         if fresh is None or server.project != fresh.project_id:
             continue
-        if finding.find_task(cloud, server) or server.status == finding.ERROR:
-            return finding.wait(
+        task = finding.find_task(cloud, server)
+        if task or server.status == finding.ERROR:
+            is_left = task and task.remedy is finding.Remedy.OPERATOR
+            return (finding.ask if is_left else finding.wait)(
                 f'it may be a migration of server {server.uuid}, which is of '
                 f'its project and in {server.status}'
             )

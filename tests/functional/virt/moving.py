@@ -354,8 +354,8 @@ class MovesTestCase(base.NovaTestCase):
         """Make sure that a server deleted on its way leaves nothing behind.
 
         But for what Nova leaves in placement, under the migration's uuid: it
-        gives that back to a server that it has deleted. Then
-        ``nova-manage placement audit`` finds the allocation.
+        gives that back to a server that it has deleted. Then the audits of
+        Nova and of this package find the allocation.
         """
         uuids = {server['id'], self.find_migration(server).uuid}
         self.wait_for_failure(server)

@@ -8,6 +8,8 @@ import pkgutil
 from typing import Any
 
 import fixtures
+from nova.cmd import manage
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import hold
 from nova_ext_resources.placement import responses
@@ -70,6 +72,30 @@ class HealthyCloudTest(audits.AuditTestCase):
         )
 
         self.assert_left_alone()
+
+
+class NovaManageTest(audits.AuditTestCase):
+    """``nova-manage placement audit --delete`` beside ours."""
+
+    def test_each_deletes_what_is_its_own(self) -> None:
+        """As the pages of alarms and of lost hosts say."""
+        seats, node = self.find_seats('host1'), self.find_node('host1')
+        self.allocate(
+            uuids.gone, {seats: {pools.SEAT: 2}, node: {'MEMORY_MB': 512}}
+        )
+        nova = manage.PlacementCommands()
+
+        self.assertEqual(4, nova.audit(delete=True))
+        self.assertEqual(0, nova.audit())
+
+        left = self.client.get_allocations(uuids.gone).resources
+        self.assertEqual({seats: {pools.SEAT: 2}}, left)
+        status, _rows = self.audit(
+            '--repair', '--journal', str(self.folder / 'journal')
+        )
+        self.assertEqual(0, status)
+        left = self.client.get_allocations(uuids.gone).resources
+        self.assertEqual({}, left)
 
 
 class RacesTest(audits.AuditTestCase):

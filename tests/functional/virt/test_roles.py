@@ -4,25 +4,129 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import itertools
 from typing import Any
 
 import fixtures
 from nova.compute import task_states
 from nova.compute import vm_states
 from nova import context as nova_context
+from nova import objects
+from oslo_utils.fixture import uuidsentinel as uuids
+from oslo_utils import timeutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.inspection.audit import compare
+from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
+from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import roles
 from nova_ext_resources.virt import servers
+from tests import base
 from tests.functional.virt import backends
 from tests.functional.virt import moving
+from tests.unit.inspection.audit import clouds
 
 Role = role.Role
 
 #: Seconds for which a confirmation may take.
 _PATIENCE = 1800
+
+#: All that Nova writes.
+_STATUSES = (
+    *('accepted', 'queued', 'pre-migrating', 'preparing', 'migrating'),
+    *('running', 'running (post-copy)', 'post-migrating', 'finished'),
+    *('confirming', 'confirmed', 'reverting', 'reverted', 'completed'),
+    *('done', 'error', 'failed', 'cancelled'),
+)
+_KINDS = ('migration', 'resize', 'live-migration', 'evacuation')
+
+
+class PhasesTest(base.TestCase):
+    """The host, and the audit of the cloud, agree about each migration."""
+
+    def is_left(self, status: str, kind: str, instance: Any) -> bool:
+        """Return whether a host says that Nova goes on no more."""
+        migration = objects.Migration(
+            uuid=uuids.move,
+            instance_uuid=uuids.server,
+            status=status,
+            migration_type=kind,
+            updated_at=timeutils.utcnow(),
+        )
+        with (
+            fixtures.MockPatchObject(servers, 'find', return_value=instance),
+            fixtures.MockPatchObject(
+                objects.Migration, 'get_by_uuid', return_value=migration
+            ),
+        ):
+            return migrations.is_abandoned(migration) or migrations.is_stuck(
+                migration, -1
+            )
+
+    def audit(
+        self, status: str, kind: str, instance: Any, *, is_old: bool
+    ) -> set[finding.Remedy]:
+        """Return who does something about what the migration holds."""
+        cloud = clouds.allocate_all(clouds.make_cloud(), uuids.move)
+        cloud = clouds.allocate_all(cloud, uuids.server, instance.host)
+        is_resized = instance.vm_state == vm_states.RESIZED
+        cloud = clouds.add_server(
+            cloud,
+            clouds.make_server(
+                uuids.server,
+                instance.host,
+                status='VERIFY_RESIZE' if is_resized else 'ACTIVE',
+                task_state=instance.task_state or '',
+            ),
+        )
+        move = clouds.make_move(
+            uuids.move,
+            uuids.server,
+            status,
+            kind=kind,
+            source='node1',
+            is_old=is_old,
+        )
+        found = compare.compare(clouds.add_move(cloud, move))
+        return {one.remedy for one in found if one.consumer == uuids.move}
+
+    def test_of_all_combinations(self) -> None:
+        left = 0
+        for status, kind, task, host, vm_state in itertools.product(
+            _STATUSES,
+            _KINDS,
+            (None, task_states.RESIZE_MIGRATING),
+            ('node1', 'node2'),
+            (vm_states.ACTIVE, vm_states.RESIZED),
+        ):
+            instance = objects.Instance(
+                uuid=uuids.server,
+                host=host,
+                task_state=task,
+                vm_state=vm_state,
+            )
+            is_left = self.is_left(status, kind, instance)
+            left += is_left
+            old, young = (
+                self.audit(status, kind, instance, is_old=is_old)
+                for is_old in (True, False)
+            )
+            case = status, kind, task, host, vm_state
+            with self.subTest(case):
+                if is_left:
+                    self.assertEqual({finding.Remedy.OPERATOR}, old)
+                    self.assertLessEqual(young, {finding.Remedy.WAIT})
+                # Nothing is in progress for ever without a task, but what
+                # waits for the user, or for a host that was evacuated.
+                is_waiting = vm_state == vm_states.RESIZED or (
+                    kind,
+                    status,
+                ) == ('evacuation', 'done')
+                if not task and not is_waiting:
+                    self.assertNotIn(finding.Remedy.WAIT, old)
+        self.assertEqual(116, left)
 
 
 class RolesTest(backends.Static):

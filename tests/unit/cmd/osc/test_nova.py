@@ -67,12 +67,9 @@ class NovaTest(base.TestCase):
 
     def test_moves_are_looked_for_until_all_are_found(self) -> None:
         move = {'uuid': uuids.move, 'instance_uuid': uuids.server}
+        self.mock.get(f'{URL}/os-migrations', json={'migrations': []})
         self.mock.get(
-            f'{URL}/os-migrations?status=finished', json={'migrations': []}
-        )
-        self.mock.get(
-            f'{URL}/os-migrations?status=migrating',
-            json={'migrations': [move]},
+            f'{URL}/os-migrations?status=queued', json={'migrations': [move]}
         )
 
         found = self.nova.find_moves(
@@ -81,7 +78,7 @@ class NovaTest(base.TestCase):
 
         self.assertEqual({uuids.move: uuids.server}, found)
         self.assertEqual(
-            {'finished', 'migrating'},
+            {'accepted', 'queued'},
             {one['status'][0] for one in self.list_queries()},
         )
 
@@ -179,6 +176,8 @@ class NovaTest(base.TestCase):
             'status': 'finished',
             'migration_type': 'resize',
             'source_node': None,
+            'created_at': '2026-03-02T10:15:42.000000',
+            'updated_at': None,
         }
         self.mock.get(f'{URL}/os-migrations', json={'migrations': []})
         self.mock.get(
@@ -189,13 +188,14 @@ class NovaTest(base.TestCase):
         [found] = self.nova.list_open_migrations()
 
         self.assertEqual(
-            (uuids.move, uuids.server, 'finished', 'resize', ''),
+            (uuids.move, uuids.server, 'finished', 'resize', '', True),
             (
                 found.uuid,
                 found.server_uuid,
                 found.status,
                 found.kind,
                 found.source,
+                found.is_old,
             ),
         )
         asked = [one['status'][0] for one in self.list_queries()]

@@ -43,12 +43,14 @@ class MovesTest(base.TestCase):
         self.cloud = clouds.allocate_all(clouds.make_cloud(), MOVE)
         self.cloud = clouds.allocate_all(self.cloud, SERVER, 'node2')
 
-    def set_state(self, move: str, **fields: Any) -> None:
+    def set_state(
+        self, move: str, *, is_old: bool = False, **fields: Any
+    ) -> None:
         self.cloud = clouds.add_server(
             self.cloud, clouds.make_server(SERVER, 'node2', **fields)
         )
         self.cloud = clouds.add_move(
-            self.cloud, clouds.make_move(MOVE, SERVER, move)
+            self.cloud, clouds.make_move(MOVE, SERVER, move, is_old=is_old)
         )
 
     def assert_found(self, remedy: Remedy) -> None:
@@ -70,9 +72,24 @@ class MovesTest(base.TestCase):
             self.assertEqual([], clouds.describe(self.cloud))
 
     def test_one_with_which_nova_may_not_go_on(self) -> None:
-        self.set_state('running')
-
-        self.assert_found(Remedy.WAIT)
+        """After a while, it is the operator's, and so is all of its server."""
+        for is_old, remedy in (
+            (False, Remedy.WAIT),
+            (True, Remedy.OPERATOR),
+        ):
+            self.set_state('running', is_old=is_old)
+            self.assert_found(remedy)
+            cloud = clouds.allocate(
+                self.cloud,
+                SERVER,
+                clouds.make_rp_uuid('node2', 'L3_0'),
+                WAYS,
+                1,
+            )
+            self.assertIn(
+                (Kind.NOT_ALLOCATED, remedy, 'L3_0', WAYS),
+                clouds.describe(cloud),
+            )
 
     def test_one_that_has_ended(self) -> None:
         for status in ('confirmed', 'reverted', 'completed', 'error'):
