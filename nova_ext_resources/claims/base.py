@@ -110,6 +110,13 @@ class Tracker(abc.ABC):
         """
         return True
 
+    def list_names(self, units: Mapping[str, Any]) -> Set[str]:
+        """Return the names of the units that a server holds; empty: no names.
+
+        They are lost when their provider is.
+        """
+        return frozenset()
+
     def find_lost(self, state: Any, units: Mapping[str, Any]) -> Set[str]:
         """Return the names of units that the host no longer has.
 

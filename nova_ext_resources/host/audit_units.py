@@ -8,7 +8,7 @@ an operator, or by the enforcer that applies the units anew.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import alarm
@@ -101,10 +101,14 @@ def list_lost(
     view: view_obj.HostView,
     entries: Iterable[assignment.Entry],
     trackers: Mapping[str, base.Tracker],
+    *,
+    is_complete: bool = True,
 ) -> list[alarm.Problem]:
     """Report servers that hold units which the host no longer has.
 
     Only units with names can be missed one by one.
+
+    :param is_complete: whether the view has all that the host has
     """
     return [
         _explain_lost(entry.consumer_uuid, lost)
@@ -113,24 +117,40 @@ def list_lost(
             lost := [
                 f'{name} of {one.rp_key}'
                 for one in entry.assignments
-                for name in sorted(_find_lost(view, one, trackers))
+                for name in _list_lost(view, one, trackers, is_complete)
             ]
         )
     ]
 
 
-def _find_lost(
+def _list_lost(
     view: view_obj.HostView,
     one: assignment.Assignment,
     trackers: Mapping[str, base.Tracker],
-) -> Set[str]:
+    is_complete: bool,
+) -> list[str]:
     tracked = view.tracked.get((one.rp_uuid, one.resource_class))
     if tracked is None:
-        return frozenset()
+        names = sorted(list_names(one.units, trackers))
+        whole = names or [f'{one.amount} {one.resource_class}']
+        return whole if is_complete else []
     tracker = trackers[tracked.tracker]
     if not tracker.understands(one.units):
-        return frozenset()
-    return tracker.find_lost(tracked.state, one.units)
+        return []
+    return sorted(tracker.find_lost(tracked.state, one.units))
+
+
+def list_names(
+    units: Mapping[str, Any], trackers: Mapping[str, base.Tracker]
+) -> Set[str]:
+    """Return the names of units whose provider, or its tracker, is gone."""
+    return frozenset[str]().union(
+        *(
+            one.list_names(units)
+            for one in trackers.values()
+            if one.understands(units)
+        )
+    )
 
 
 def _explain_lost(uuid: str, lost: Iterable[str]) -> alarm.Problem:
@@ -138,9 +158,10 @@ def _explain_lost(uuid: str, lost: Iterable[str]) -> alarm.Problem:
         alarm=alarm.UNIT_LOST,
         subject=uuid,
         text=f'server {uuid} holds {", ".join(lost)}, which vanished from '
-        'this host. Nothing is taken from the server, and no other server '
-        'gets it. Delete the server, or shelve and unshelve it, so that it '
-        'gets another one',
+        'this host, or is reported under another resource class, or by no '
+        'plugin. Nothing is taken from the server, and no other server '
+        'gets it. Correct the options if they were changed. Otherwise delete '
+        'the server, or shelve and unshelve it, so that it gets another one',
     )
 
 

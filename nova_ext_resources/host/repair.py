@@ -180,7 +180,12 @@ class Repair:
         ]
         return [
             *units.list_uncounted(state.view, entries, self._trackers),
-            *units.list_lost(state.view, entries, self._trackers),
+            *units.list_lost(
+                state.view,
+                entries,
+                self._trackers,
+                is_complete=state.found.is_complete,
+            ),
             *units.list_overlaps(state.empty, chosen, self._trackers),
             *self._list_overallocated(settled),
         ]

@@ -22,6 +22,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_ext_resources.claims import base
+from nova_ext_resources.host import audit_units
 from nova_ext_resources.host import discovery
 from nova_ext_resources.host import view as view_mod
 from nova_ext_resources.objects import alarm
@@ -95,10 +96,18 @@ class Withheld:
         lost = self._note_lost(found, [*entries])
         unsaved = self._save()
         known, unread = self._read()
+        # The same provider may have them under another class now.
+        moved = {
+            unit._replace(resource_class=name)
+            for one in found.providers
+            for name in one.inventories
+            for unit in lost
+            if unit.rp_key == one.key
+        }
         self._report(known, unsaved or unread)
         return dataclasses.replace(
             found,
-            providers=withhold(found.providers, known, self._trackers),
+            providers=withhold(found.providers, known | moved, self._trackers),
             problems=(
                 *found.problems,
                 *(self._explain(unit) for unit in sorted(known - lost.keys())),
@@ -109,8 +118,10 @@ class Withheld:
         self, found: discovery.Found, entries: Sequence[assignment.Entry]
     ) -> Lost:
         """Return what is lost now; what was there before is to be saved."""
-        lost = find_lost(found.providers, entries, self._trackers)
-        earlier = find_lost(self._seen.values(), entries, self._trackers)
+        lost, earlier = (
+            find_lost(some, entries, self._trackers, found.is_complete)
+            for some in (found.providers, self._seen.values())
+        )
         self._unsaved.update(
             (unit, consumer)
             for unit, consumer in lost.items()
@@ -214,10 +225,13 @@ def find_lost(
     found: Iterable[provider.HostProvider],
     entries: Iterable[assignment.Entry],
     trackers: Mapping[str, base.Tracker],
+    is_complete: bool,
 ) -> Lost:
     """Return the units that servers hold and the host does not have.
 
-    Of providers that were found; which of them are withheld does not matter.
+    Which of them are withheld does not matter.
+
+    :param is_complete: whether these are all providers that the host has
     """
     by_key = {one.key: one for one in found}
     lost = {}
@@ -225,17 +239,28 @@ def find_lost(
         for one in entry.assignments:
             there = by_key.get(one.rp_key)
             if there is None or one.resource_class not in there.inventories:
-                continue
-            tracker = _find_tracker(there, one.resource_class, trackers)
-            if not tracker.understands(one.units):
-                continue
-            units = there.units.get(one.resource_class, {})
-            inventory = there.inventories[one.resource_class]
-            state = tracker.initial(inventory, units)
-            for name in tracker.find_lost(state, one.units):
+                if not is_complete:
+                    continue
+                names = audit_units.list_names(one.units, trackers)
+            else:
+                names = _find_lost_of(there, one, trackers)
+            for name in names:
                 unit = Unit(one.rp_key, one.resource_class, name)
                 lost[unit] = entry.consumer_uuid
     return lost
+
+
+def _find_lost_of(
+    there: provider.HostProvider,
+    one: assignment.Assignment,
+    trackers: Mapping[str, base.Tracker],
+) -> Set[str]:
+    tracker = _find_tracker(there, one.resource_class, trackers)
+    if not tracker.understands(one.units):
+        return frozenset()
+    units = there.units.get(one.resource_class, {})
+    inventory = there.inventories[one.resource_class]
+    return tracker.find_lost(tracker.initial(inventory, units), one.units)
 
 
 def withhold(

@@ -180,10 +180,13 @@ class DeviceTracker(base.Tracker):
         except foreign_data.UNREADABLE:
             return False
 
+    def list_names(self, units: Mapping[str, Any]) -> frozenset[str]:
+        return frozenset(units['names'])
+
     def find_lost(
         self, state: DeviceState, units: Mapping[str, Any]
     ) -> frozenset[str]:
-        return frozenset(units['names']) - state.names
+        return self.list_names(units) - state.names
 
     def withhold(
         self, units: Mapping[str, Any], names: Set[str]

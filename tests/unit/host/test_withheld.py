@@ -29,6 +29,7 @@ class Cards(drivers_base.InventoryProvider):
     """Reports the cards that a test has put into the host."""
 
     names: tuple[str, ...] = ('a', 'b', 'c')
+    resource_class = CLASS
     is_broken = False
     is_unsteady = False
 
@@ -38,25 +39,33 @@ class Cards(drivers_base.InventoryProvider):
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (
-            builders.make_definition(name=CLASS, type='device', units='cards'),
+            builders.make_definition(
+                name=self.resource_class, type='device', units='cards'
+            ),
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         if self.is_broken:
             raise exception.DiscoveryFailed(plugin='cards', reason='broken')
+        if not self.names:
+            return ()
         return (
             provider.HostProvider(
                 key=KEY,
                 inventories={
-                    CLASS: inventory_obj.Inventory(total=len(self.names))
+                    self.resource_class: inventory_obj.Inventory(
+                        total=len(self.names)
+                    )
                 },
-                trackers={CLASS: 'device'},
-                units={CLASS: {'names': list(self.names)}},
+                trackers={self.resource_class: 'device'},
+                units={self.resource_class: {'names': list(self.names)}},
             ),
         )
 
 
 class WithheldTest(with_host.HostTestCase):
+    is_enabled = True
+
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -67,7 +76,8 @@ class WithheldTest(with_host.HostTestCase):
     def start(self) -> None:
         """Start, as a process does."""
         self.ledger = self.open_ledger()
-        self.host = with_host.make_host({'cards': self.cards}, {}, self.ledger)
+        plugins = {'cards': self.cards} if self.is_enabled else {}
+        self.host = with_host.make_host(plugins, {}, self.ledger)
         self.look()
 
     def restart(self) -> None:
@@ -84,8 +94,10 @@ class WithheldTest(with_host.HostTestCase):
     def boot(self, uuid: str, amount: int = 1) -> list[str]:
         request = assignment.ClaimRequest(
             consumer_uuid=uuid,
-            allocations={RP: {CLASS: amount}},
-            requirement=builders.make_requirement(_={CLASS: amount}),
+            allocations={RP: {self.cards.resource_class: amount}},
+            requirement=builders.make_requirement(
+                _={self.cards.resource_class: amount}
+            ),
         )
         [held] = self.host.claim(request).assignments
         self.host.apply(uuid)
@@ -231,6 +243,56 @@ class WithheldTest(with_host.HostTestCase):
         self.look('b', 'c')
 
         self.assertEqual([], list(self.folder.iterdir()))
+
+    def test_so_it_is_when_its_whole_card_vanishes(self) -> None:
+        self.boot('one')
+        self.cards.names = ()
+        self.look()
+        [lost] = self.host.problems
+        self.assertEqual((alarm.UNIT_LOST, 'one'), (lost.alarm, lost.subject))
+        self.assertIn(f'holds a of {KEY},', lost.text)
+
+        self.look('a', 'b')
+        self.host.release('one')
+
+        self.assertEqual(['b'], self.boot('two'))
+        self.assertRaises(exception.CapacityExceeded, self.boot, 'three')
+        self.look()
+        subject = f'{KEY} {CLASS} a'
+        self.assertEqual([(alarm.UNIT_WITHHELD, subject)], self.list_alarms())
+
+    def test_a_card_that_cannot_be_read_has_lost_nothing(self) -> None:
+        self.boot('one')
+        self.cards.names, self.cards.is_unsteady = (), True
+        self.look()
+
+        self.assertEqual([], self.list_alarms())
+        self.assertFalse(self.folder.exists())
+
+    def test_of_a_class_that_was_renamed(self) -> None:
+        """No server gets the unit under its new name."""
+        self.boot('one')
+        self.cards.resource_class = 'CUSTOM_NEW'
+        self.restart()
+        self.assertEqual([(alarm.UNIT_LOST, 'one')], self.list_alarms())
+
+        self.assertEqual(['b', 'c'], self.boot('two', 2))
+        self.assertRaises(exception.CapacityExceeded, self.boot, 'three')
+
+        self.host.release('one')
+        self.look()
+        self.assertEqual([], self.list_alarms())
+        self.assertEqual(['a'], self.boot('three'))
+
+    def test_of_a_plugin_that_was_disabled(self) -> None:
+        self.boot('one')
+        self.is_enabled = False
+        self.restart()
+        self.assertEqual([(alarm.UNIT_LOST, 'one')], self.list_alarms())
+
+        self.is_enabled = True
+        self.restart()
+        self.assertEqual([], self.list_alarms())
 
     def test_an_operator_may_withhold_one_by_hand(self) -> None:
         self.folder.mkdir()

@@ -63,11 +63,12 @@ class MovesTest(base.TestCase):
         )
 
     def test_one_in_progress(self) -> None:
-        for status, fields in (
+        cases: tuple[tuple[str, dict[str, Any]], ...] = (
             ('finished', {'status': 'VERIFY_RESIZE'}),
             ('running', {'status': 'MIGRATING', 'task_state': 'migrating'}),
             ('accepted', {'task_state': 'scheduling'}),
-        ):
+        )
+        for status, fields in cases:
             self.set_state(status, **fields)
             self.assertEqual([], clouds.describe(self.cloud))
 
