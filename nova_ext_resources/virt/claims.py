@@ -100,7 +100,7 @@ class Claims:
         """
         if self.holds(instance) and not self._service.is_off(instance.uuid):
             raise errors.HostRefused(
-                reason=f'host {self._host.host} has, or may have, a guest of '
+                reason='this host has, or may have, a guest of '
                 f'server {errors.find_name(instance)} already, as after an '
                 'unshelve or an evacuation that failed: end that guest with '
                 'the tools of the hypervisor'
@@ -223,7 +223,7 @@ class Claims:
                     reason='the guest would start again on the CPUs that it '
                     'had, and Nova has others for it, as after a move that '
                     f'broke off: reboot server {errors.find_name(instance)} '
-                    f'hard (host {self._host.host})'
+                    'hard'
                 )
         self.restore(context, instance)
         self.apply(context, instance)
@@ -313,8 +313,8 @@ class Claims:
         if not self._host.view.keys.keys() & allocations.keys():
             raise errors.HostRefused(
                 reason=f'server {errors.find_name(instance)} has other CPUs '
-                f'in Nova than those that it has claimed on host '
-                f'{self._host.host}, and no resources of this host in '
+                'in Nova than those that it has claimed on this host, and no '
+                'resources of this host in '
                 'placement, as after a move that broke off. It is not '
                 'started without its resources: shelve and unshelve it'
             )

@@ -18,14 +18,24 @@ LOG = logging.getLogger(__name__)
 
 _URL = r'https?://[^\s,;()"\']*[^\s,;()"\'.:]'
 
-#: Where something is -> what users read of it.
-_PLACES = (
+_UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+
+#: What belongs to others -> what the owner of a server reads of it: where
+#: something is, control groups of other software, and PCI addresses.
+_OTHERS = (
     (rf' at {_URL}', ''),
     (_URL, '(url)'),
     # Of urllib3.
     (r'HTTPS?Connection(Pool)?\([^)]*\): ', ''),
     (r', (GET|POST|PUT|PATCH|DELETE) /[^\s:,]*', ''),
     (r'\bLedger \S+: ', 'Ledger: '),
+    (r' \(control groups: .*?\)(?=[:;,.]|$)', ''),
+    (r'\bthe control group .+?(?=, which| may fill )', 'a control group'),
+    (r'(resctrl: could not \w+ )(?!nova-|info/|/).+?(?=: )', r'\1(file)'),
+    (
+        r'(?<![0-9a-fA-F])[0-9a-fA-F]{4,8}(:[0-9a-fA-F]{2}){2}\.[0-7]\b',
+        '(device)',
+    ),
 )
 
 
@@ -89,9 +99,10 @@ def refusing_move(instance: Any, host: str) -> Iterator[None]:
             'this bug',
             {'host': host, 'uuid': instance.uuid},
         )
-        reason = _hide_places(
+        reason = _hide_others(
             f'Host {host} has failed unexpectedly: {plugins.describe(err)}',
             host,
+            instance,
         )
         raise nova_exc.InstanceFaultRollback(
             inner_exception=nova_exc.ComputeResourcesUnavailable(reason=reason)
@@ -109,8 +120,8 @@ def translated(instance: Any, host: str) -> Iterator[None]:
 
     Of an error's message Nova keeps 255 characters in events and faults, and
     several of its log lines are at DEBUG. Users of the server read a fault,
-    and Nova shows them no names of hosts: these are in the log only, as are
-    addresses and paths, which would take the place of the remedy.
+    and Nova shows them no names of hosts: these are in the log only, as is
+    all that belongs to others, see :data:`_OTHERS`.
 
     :param instance: the ``nova.objects.Instance`` that is the subject
     :param host: the name of this host
@@ -121,7 +132,8 @@ def translated(instance: Any, host: str) -> Iterator[None]:
     except exception.ExtResourcesError as err:
         reason = _name_server(str(err), instance)
         LOG.warning('%s', reason, instance=instance)
-        raise _translate(err, _hide_places(reason, host), instance) from err
+        shown = _hide_others(reason, host, instance)
+        raise _translate(err, shown, instance) from err
 
 
 def find_name(instance: Any) -> str:
@@ -142,9 +154,12 @@ def _name_server(text: str, instance: Any) -> str:
     return text.replace(subject, f'server {find_name(instance)}')
 
 
-def _hide_places(text: str, host: str) -> str:
-    for pattern, instead in _PLACES:
+def _hide_others(text: str, host: str, instance: Any) -> str:
+    """Return what the owner of a server may read of an error."""
+    for pattern, instead in _OTHERS:
         text = re.sub(pattern, instead, text)
+    theirs = rf'(?<!req-)(?!{instance.uuid})\b{_UUID}'
+    text = re.sub(theirs, '(uuid)', text)
     name = rf'(?<![\w-]){re.escape(host)}(?![\w-])'
     text = re.sub(rf'\b(H|h)ost {name}', _name_no_host, text)
     return re.sub(name, '(host)', text)

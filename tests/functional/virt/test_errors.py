@@ -2,7 +2,9 @@
 
 """Which of Nova's errors stands for which of ours."""
 
+from collections.abc import Iterator
 import logging
+import re
 
 import fixtures
 from nova import exception as nova_exc
@@ -13,6 +15,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import operation
 from nova_ext_resources.virt import errors
 from tests import base
+from tests.unit.host import with_resctrl
 
 Operation = operation.Operation
 
@@ -66,7 +69,7 @@ def named(err: Exception) -> str:
     return text.replace(f'Host {HOST}', 'This host')
 
 
-class TranslatedTest(base.TestCase):
+class TranslationTestCase(base.TestCase):
     def translate(
         self, err: Exception, instance: objects.Instance | None = None
     ) -> Exception:
@@ -77,6 +80,8 @@ class TranslatedTest(base.TestCase):
         translated: Exception = self.assertRaises(nova_exc.NovaException, fail)
         return translated
 
+
+class TranslatedTest(TranslationTestCase):
     def test_what_is_called_by_the_uuid_keeps_its_name(self) -> None:
         err = self.translate(
             exception.EnforcementFailed(
@@ -195,6 +200,7 @@ class TranslatedTest(base.TestCase):
 
         self.assertLess(_KEPT, len(str(translated)))
         text = str(translated).replace('This host', f'Host {HOST}')
+        text = text.replace('(uuid)', PROVIDER)
         self.assertIn(text, log.output)
 
     def test_one_that_cannot_write_or_ask_has(self) -> None:
@@ -271,6 +277,109 @@ class TranslatedTest(base.TestCase):
         err = nova_exc.InstanceNotFound(instance_id=SERVER)
 
         self.assertIs(err, self.translate(err))
+
+
+def list_errors(
+    cls: type[exception.ExtResourcesError],
+) -> Iterator[type[exception.ExtResourcesError]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from list_errors(one)
+
+
+class OthersTest(TranslationTestCase):
+    """The owner of a server reads no names that belong to others."""
+
+    DEVICE = '0000:3b:02.1'
+    NAMES = (PROVIDER, DEVICE, 'lsv-db', 'k8s pod')
+    TEXT = (
+        f'nova-{PROVIDER} and server {PROVIDER} have {DEVICE}, VF_{DEVICE}; '
+        'busy (control groups: lsv-db, k8s pod): none; CPUs are in the '
+        'control group k8s pod, which stays; the control group lsv-db may '
+        'fill it; resctrl: could not read k8s pod/schemata: EIO'
+    )
+
+    def make(self, cls: type[exception.ExtResourcesError]) -> Exception:
+        """Make an error of which each fact has names of others."""
+        if issubclass(cls, exception.PlacementError):
+            return cls(action=self.TEXT, detail=self.TEXT)
+        if issubclass(cls, exception.ClaimError):
+            short = exception.Shortfall(
+                rp_uuid=PROVIDER,
+                rp_key=f'VF_{self.DEVICE}',
+                resource_class='SRIOV_NET_VF',
+                requested=1,
+                available=0,
+                reason=self.TEXT,
+            )
+            return cls(host=HOST, consumer_uuid=SERVER, shortfalls=[short])
+        keys = {*re.findall(r'%\((\w+)\)', cls.message), 'reason'}
+        keys |= {'host', 'enforcer', 'consumer_uuid', 'value'}
+        return cls(**dict.fromkeys(keys, self.TEXT))
+
+    def assert_hidden(self, err: Exception, *names: str) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        text = str(self.translate(err))
+        for name in names:
+            self.assertNotIn(name, text)
+        for name in names:
+            if name in str(err):
+                self.assertIn(name, log.output)
+
+    def test_of_all_errors(self) -> None:
+        found = [*list_errors(exception.ExtResourcesError)]
+        self.assertLess(30, len(found))
+        for cls in found:
+            with self.subTest(cls.__name__):
+                self.assert_hidden(self.make(cls), *self.NAMES)
+
+    def test_of_those_that_nobody_expects(self) -> None:
+        def fail() -> None:
+            with errors.refusing_move(make_instance(), HOST):
+                raise KeyError(self.TEXT)
+
+        err = self.assertRaises(nova_exc.InstanceFaultRollback, fail)
+        for name in self.NAMES:
+            self.assertNotIn(name, str(err.inner_exception))
+
+    def test_a_request_can_be_found_in_the_logs(self) -> None:
+        err = exception.PlacementRefused(
+            action='x', detail='y', request_id=f'req-{PROVIDER}'
+        )
+
+        self.assertIn(f'req-{PROVIDER}', str(self.translate(err)))
+
+
+class KernelTest(with_resctrl.ResctrlHostTestCase):
+    """Each file operation of a start fails, beside groups of others."""
+
+    def find_failure(self, error: str, skip: int) -> Exception | None:
+        """Return how a start fails; None: it has so few operations."""
+        self.kernel.fail(error=error, skip=skip, count=None)
+        try:
+            self.start(self.host, SERVER, 4)
+        except exception.ExtResourcesError as err:
+            return err
+        finally:
+            self.kernel.stop_failing()
+            self.host.release(SERVER)
+        return None
+
+    def test_no_group_of_others_is_named(self) -> None:
+        self.host = self.make_resctrl_host()
+        self.kernel.add_group('lsv-db', 'L3:0=400;1=400\n')
+        self.kernel.add_group(f'nova-{PROVIDER}', 'L3:0=200;1=400\n')
+        seen = 0
+        for error in ('EIO', 'ENOSPC', 'EBUSY', 'ENOENT'):
+            for skip in range(200):
+                err = self.find_failure(error, skip)
+                if err is None:
+                    break
+                text = errors._hide_others(str(err), HOST, make_instance())
+                seen += 'lsv-db' in str(err)
+                self.assertNotIn('lsv-db', text)
+                self.assertNotIn(PROVIDER, text)
+        self.assertLess(0, seen)
 
 
 class RebuildTest(base.TestCase):

@@ -176,9 +176,9 @@ def find_io_fault(owned: ownership.Ownership, entry: assignment.Entry) -> str:
 def find_intruders(
     tree: groups.Tree, name: str, cache: schemata.Cache, ways: int
 ) -> list[str]:
-    """Return the other groups that may fill some of these ways."""
+    """Name the other groups that may fill some of these ways."""
     return [
-        one.name or 'the default group'
+        f'the control group {one.name}' if one.name else 'the default group'
         for one in tree.groups.values()
         if one.name != name and ways & one.get_ways(cache)
     ]
