@@ -111,9 +111,9 @@ class Tracker(abc.ABC):
         return True
 
     def list_names(self, units: Mapping[str, Any]) -> Set[str]:
-        """Return the names of the units that a server holds; empty: no names.
+        """Return the names of units; empty where they have none.
 
-        They are lost when their provider is.
+        :param units: what a server holds, or an inventory provider reports
         """
         return frozenset()
 

@@ -101,7 +101,6 @@ def list_lost(
     view: view_obj.HostView,
     entries: Iterable[assignment.Entry],
     trackers: Mapping[str, base.Tracker],
-    *,
     is_complete: bool = True,
 ) -> list[alarm.Problem]:
     """Report servers that hold units which the host no longer has.
@@ -143,14 +142,13 @@ def _list_lost(
 def list_names(
     units: Mapping[str, Any], trackers: Mapping[str, base.Tracker]
 ) -> Set[str]:
-    """Return the names of units whose provider, or its tracker, is gone."""
-    return frozenset[str]().union(
-        *(
-            one.list_names(units)
-            for one in trackers.values()
-            if one.understands(units)
-        )
-    )
+    """Return the names of units whose tracker may not be known any more."""
+    return {
+        name
+        for one in trackers.values()
+        if one.understands(units)
+        for name in one.list_names(units)
+    }
 
 
 def _explain_lost(uuid: str, lost: Iterable[str]) -> alarm.Problem:

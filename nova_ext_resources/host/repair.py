@@ -164,7 +164,7 @@ class Repair:
     def _list_odd_units(self) -> list[alarm_mod.Problem]:
         """Report units of the ledger that cannot be as they are."""
         host, state = self._host, self._host.state
-        entries = host.entries.values()
+        entries, is_complete = host.entries.values(), state.found.is_complete
         # Of the others, the enforcer is about to choose the units.
         chosen = [
             one
@@ -180,12 +180,7 @@ class Repair:
         ]
         return [
             *units.list_uncounted(state.view, entries, self._trackers),
-            *units.list_lost(
-                state.view,
-                entries,
-                self._trackers,
-                is_complete=state.found.is_complete,
-            ),
+            *units.list_lost(state.view, entries, self._trackers, is_complete),
             *units.list_overlaps(state.empty, chosen, self._trackers),
             *self._list_overallocated(settled),
         ]

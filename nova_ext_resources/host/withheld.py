@@ -233,34 +233,21 @@ def find_lost(
 
     :param is_complete: whether these are all providers that the host has
     """
-    by_key = {one.key: one for one in found}
-    lost = {}
-    for entry in entries:
-        for one in entry.assignments:
-            there = by_key.get(one.rp_key)
-            if there is None or one.resource_class not in there.inventories:
-                if not is_complete:
-                    continue
-                names = audit_units.list_names(one.units, trackers)
-            else:
-                names = _find_lost_of(there, one, trackers)
-            for name in names:
-                unit = Unit(one.rp_key, one.resource_class, name)
-                lost[unit] = entry.consumer_uuid
-    return lost
-
-
-def _find_lost_of(
-    there: provider.HostProvider,
-    one: assignment.Assignment,
-    trackers: Mapping[str, base.Tracker],
-) -> Set[str]:
-    tracker = _find_tracker(there, one.resource_class, trackers)
-    if not tracker.understands(one.units):
-        return frozenset()
-    units = there.units.get(one.resource_class, {})
-    inventory = there.inventories[one.resource_class]
-    return tracker.find_lost(tracker.initial(inventory, units), one.units)
+    there = {
+        (one.key, name): audit_units.list_names(
+            one.units.get(name, {}), trackers
+        )
+        for one in found
+        for name in one.inventories
+    }
+    return {
+        Unit(*place, name): entry.consumer_uuid
+        for entry in entries
+        for one in entry.assignments
+        if (place := (one.rp_key, one.resource_class)) in there or is_complete
+        for name in audit_units.list_names(one.units, trackers)
+        - there.get(place, frozenset())
+    }
 
 
 def withhold(

@@ -32,10 +32,7 @@ _OTHERS = (
     (r' \(control groups: .*?\)(?=[:;,.]|$)', ''),
     (r'\bthe control group .+?(?=, which| may fill )', 'a control group'),
     (r'(resctrl: could not \w+ )(?!nova-|info/|/).+?(?=: )', r'\1(file)'),
-    (
-        r'(?<![0-9a-fA-F])[0-9a-fA-F]{4,8}(:[0-9a-fA-F]{2}){2}\.[0-7]\b',
-        '(device)',
-    ),
+    (r'(?<![\da-f])[\da-f]{4,8}(:[\da-f]{2}){2}\.[0-7]\b', '(device)'),
 )
 
 
@@ -99,11 +96,8 @@ def refusing_move(instance: Any, host: str) -> Iterator[None]:
             'this bug',
             {'host': host, 'uuid': instance.uuid},
         )
-        reason = _hide_others(
-            f'Host {host} has failed unexpectedly: {plugins.describe(err)}',
-            host,
-            instance,
-        )
+        text = f'Host {host} has failed unexpectedly: {plugins.describe(err)}'
+        reason = _hide_others(text, host, instance)
         raise nova_exc.InstanceFaultRollback(
             inner_exception=nova_exc.ComputeResourcesUnavailable(reason=reason)
         ) from err

@@ -214,8 +214,8 @@ class Cloud:
         phase = role.find_phase(
             move.kind,
             move.status,
-            has_task=server is None or bool(server.task_state),
-            is_resized=server is not None and server.status == 'VERIFY_RESIZE',
+            has_task=not server or bool(server.task_state),
+            is_resized=not server or server.status == 'VERIFY_RESIZE',
         )
         if phase is role.Phase.EVACUATED:
             is_gone = move.source and move.source not in self.nodes

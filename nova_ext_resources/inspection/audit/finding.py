@@ -150,8 +150,8 @@ def find_task(
     if server.task_state:
         return wait(f'the task of the server is {server.task_state}')
     moves = cloud.moves_of.get(server.uuid, ())
-    for left in filter(None, (find_left(cloud, one) for one in moves)):
-        return left
+    for one in filter(None, (find_left(cloud, move) for move in moves)):
+        return one
     if server.status not in _SETTLED | {ERROR}:
         return wait(f'the server is in {server.status}')
     for move in moves:
