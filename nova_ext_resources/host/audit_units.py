@@ -105,14 +105,16 @@ def list_lost(
 ) -> list[alarm.Problem]:
     """Report servers that hold units which the host no longer has.
 
-    Only units with names can be missed one by one.
+    Only units with names can be missed one by one. What is being released
+    counts no longer.
 
     :param is_complete: whether the view has all that the host has
     """
     return [
         _explain_lost(entry.consumer_uuid, lost)
         for entry in entries
-        if (
+        if entry.state is not assignment.State.RELEASING
+        and (
             lost := [
                 f'{name} of {one.rp_key}'
                 for one in entry.assignments

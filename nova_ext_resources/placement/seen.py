@@ -11,6 +11,7 @@ from typing import TypeVar
 import tenacity
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import foreign_data
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import memory as memory_mod
@@ -26,6 +27,9 @@ WORKERS = 4
 #: three requests. So a start with an unchanged tree takes 14, with the tree
 #: and the compute node itself.
 CHECKED = 4
+
+#: In the place of the generation of a provider that is gone: none has it.
+_FORMER = foreign_data.MAX_INT
 
 #: No secret: hosts that restart often shall not check the same ones.
 _RANDOM = random.SystemRandom()
@@ -45,6 +49,7 @@ class SeenTree:
     :param call: repeats a call to placement, see :mod:`.retry`
     :param memory: remembers over restarts; None reads all at each start
     :ivar providers: rp_uuid -> provider, of ours; see :meth:`note`
+    :ivar former: likewise, of those that this host has deleted
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class SeenTree:
         self._believed: list[str] = []
         self._foreign: set[str] = set()
         self.providers: dict[str, provider_obj.Provider] = {}
+        self.former: dict[str, provider_obj.Provider] = {}
 
     def read(
         self, node: provider_obj.Node, wanted_uuids: set[str]
@@ -121,6 +127,16 @@ class SeenTree:
         if provider is not None:
             self.providers[rp_uuid] = provider
 
+    def keep(
+        self, rp_uuid: str, provider: provider_obj.Provider | None
+    ) -> None:
+        """Keep how a provider was before the host deleted it; None: not."""
+        self.former.pop(rp_uuid, None)
+        if provider is not None:
+            self.former[rp_uuid] = dataclasses.replace(
+                provider, generation=_FORMER
+            )
+
     def fill(
         self, listed: Sequence[provider_obj.Provider]
     ) -> list[provider_obj.Provider]:
@@ -143,7 +159,7 @@ class SeenTree:
     def remember(self, node: provider_obj.Node) -> None:
         """Remember what is seen; raises nothing."""
         if self._memory:
-            self._memory.write(node.uuid, self.providers)
+            self._memory.write(node.uuid, self.former | self.providers)
 
     def forget(self) -> None:
         """Remember nothing; raises nothing."""
@@ -158,6 +174,11 @@ class SeenTree:
             return
         self._has_recalled = True
         remembered = self._memory.read(node.uuid)
+        self.former = {
+            rp_uuid: one
+            for rp_uuid, one in remembered.items()
+            if one.generation == _FORMER
+        }
         for one in listed:
             if one.rp_uuid in remembered:
                 self.providers[one.rp_uuid] = remembered[one.rp_uuid]

@@ -11,6 +11,7 @@ operator has given to providers of ours.
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 import graphlib
+import types
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
@@ -55,6 +56,7 @@ def plan(
     holders: Holders | None = None,
     may_delete: bool = True,
     owned: Collection[str] | None = None,
+    former: Mapping[str, provider_obj.Provider] = types.MappingProxyType({}),
 ) -> Plan:
     """Find the changes that make the seen tree the wanted one.
 
@@ -71,6 +73,8 @@ def plan(
     :param owned: None: all of ours that are not wanted go. Else only these
         are changed, and none goes: they are emptied, and stay. A nova-compute
         that is not ours fails while it remembers a provider that is gone.
+    :param former: rp_uuid -> a provider as it was when the host deleted it:
+        what an operator had added comes back with it
     :raises InvalidResource: a wanted provider has no parent, as only the
         compute node's own one may, or parents form a circle
     """
@@ -83,6 +87,7 @@ def plan(
             wanted=provider,
             held=held_by.get(rp_uuid, {}),
             may_delete=may_delete,
+            former=former.get(rp_uuid),
         )
         for rp_uuid, provider in wanted_by_uuid.items()
     }

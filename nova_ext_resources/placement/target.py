@@ -18,6 +18,7 @@ class Goal:
     :ivar may_delete: see :func:`.sync.plan`
     :ivar is_emptied: whether it is no longer wanted, and stays all the same:
         once it has no inventories, it ties the host to no pool
+    :ivar former: as it was when the host deleted it; None where it did not
     """
 
     wanted: provider_obj.Provider
@@ -26,6 +27,7 @@ class Goal:
     )
     may_delete: bool = True
     is_emptied: bool = False
+    former: provider_obj.Provider | None = None
 
     def find_target(
         self, seen: provider_obj.Provider | None
@@ -34,11 +36,14 @@ class Goal:
 
         :param seen: None where placement does not have it
         """
-        wanted = self.wanted
+        wanted, former = self.wanted, self.former or self.wanted
+        added = former.traits - wanted.published_traits
+        aggregates = wanted.aggregates | former.aggregates
         if seen is None:
             return dataclasses.replace(
                 wanted,
-                traits=wanted.traits | {provider_obj.OWNER_TRAIT},
+                traits=wanted.traits | added | {provider_obj.OWNER_TRAIT},
+                aggregates=aggregates,
                 generation=None,
             )
         if not self.may_delete:
@@ -50,14 +55,14 @@ class Goal:
             for name in list_vanished(wanted, seen)
             if self.held.get(name)
         }
-        added = seen.traits - wanted.published_traits
+        added |= seen.traits - wanted.published_traits
         inventories = {**wanted.inventories, **closed}
         is_tied = inventories or not self.is_emptied
         return dataclasses.replace(
             wanted,
             traits=wanted.traits | added | {provider_obj.OWNER_TRAIT},
             aggregates=(
-                wanted.aggregates | seen.aggregates if is_tied else frozenset()
+                aggregates | seen.aggregates if is_tied else frozenset()
             ),
             inventories=inventories,
             generation=None,

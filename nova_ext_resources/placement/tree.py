@@ -204,6 +204,7 @@ class TreeWriter:
                 holders=dict(zip(shrinking, holders, strict=True)),
                 may_delete=may_delete,
                 owned=owned,
+                former=self._tree.former,
             )
             is_checked = not self._tree.check(listed, plan.rp_uuids)
         return plan
@@ -329,6 +330,7 @@ class TreeWriter:
                 self._fields.forget_names()
             else:
                 self._tree.note(step.rp_uuid, result)
+                self._tree.keep(step.rp_uuid, None if result else step.seen)
                 done.note(step, result)
         for error in done.errors:
             if isinstance(error, exception.PlacementUnavailable):

@@ -736,6 +736,46 @@ class RestartTest(TreeTestCase):
 
         self.assert_published(*self.wanted)
 
+    def test_what_an_operator_added_comes_back_with_its_provider(
+        self,
+    ) -> None:
+        """Also after a restart without it, and if it is made in a race."""
+        one = self.wanted[1]
+        seen = self.read_ours()[one.rp_uuid]
+        traits = {*seen.traits, self.GOLD}
+        self.client.set_traits(one.rp_uuid, traits, seen.generation or 0)
+        seen = self.read_ours()[one.rp_uuid]
+        self.client.set_aggregates(
+            one.rp_uuid, [uuids.agg], seen.generation or 0
+        )
+        for _ in range(2):
+            self.restart(self.wanted[0], *self.wanted[2:])
+            self.assertNotIn(one.rp_uuid, self.read_ours())
+            self.restart(self.wanted[0], *self.wanted[2:])
+            self.app.before_next(
+                'PUT',
+                f'{one.rp_uuid}/inventories',
+                lambda: self.client.ensure_trait(self.GOLD),
+            )
+
+            self.publish(*self.wanted)
+
+            made = self.read_ours()[one.rp_uuid]
+            self.assertIn(self.GOLD, made.traits)
+            self.assertEqual({uuids.agg}, made.aggregates)
+
+    def test_what_an_operator_took_away_stays_away(self) -> None:
+        one = self.wanted[1]
+        self.test_what_an_operator_added_comes_back_with_its_provider()
+        seen = self.read_ours()[one.rp_uuid]
+        traits = {*seen.traits} - {self.GOLD}
+        self.client.set_traits(one.rp_uuid, traits, seen.generation or 0)
+        self.client.delete_provider(one.rp_uuid)
+
+        self.publish(*self.wanted)
+
+        self.assertNotIn(self.GOLD, self.read_ours()[one.rp_uuid].traits)
+
     def test_aggregates_of_an_operator_are_not_lost(self) -> None:
         """They came without a new generation, before ours were wanted."""
         self.adapter.put(
