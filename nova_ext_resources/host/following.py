@@ -92,6 +92,8 @@ class Follower:
         except exception.ExtResourcesError:
             self._host.undo(entry)
             raise
+        else:
+            self._host.settle(entry)
         finally:
             self._on_claimed()
 

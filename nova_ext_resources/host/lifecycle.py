@@ -148,7 +148,7 @@ class Lifecycle:
             if kept is not None:
                 entry = self._claim_again(request, kept)
             else:
-                self._unused.pop(uuid, None)
+                self._settle(uuid)
                 self._transitions.release(sorted(former))
                 entry = self._transitions.claim(
                     request,
@@ -175,7 +175,7 @@ class Lifecycle:
         uuid = request.consumer_uuid
         # Most that are refused are refused before anything changes.
         self._transitions.check_fits(request, self._published, former={uuid})
-        self._unused.pop(uuid, None)
+        self._settle(uuid)
         try:
             self._transitions.clear(uuid)
             return self._transitions.claim(
@@ -308,8 +308,17 @@ class Lifecycle:
         """
         with self._servers.hold_all(consumer_uuids):
             for uuid in consumer_uuids:
-                self._unused.pop(uuid, None)
+                self._settle(uuid)
             yield
+
+    def settle(self, entry: assignment.Entry) -> None:
+        """Give others what a guest had before a claim that is final now."""
+        with self._using(entry.consumer_uuid):
+            pass
+
+    def _settle(self, consumer_uuid: str) -> None:
+        self._unused.pop(consumer_uuid, None)
+        self.state.settle(consumer_uuid)
 
     def undo(self, entry: assignment.Entry) -> None:
         """Release a claim that could not be completed; log what fails.
@@ -366,7 +375,7 @@ class Lifecycle:
                 and not self.is_starting(one.consumer_uuid)
             )
             for uuid in gone:
-                self._unused.pop(uuid, None)
+                self._settle(uuid)
             self._transitions.release(sorted(gone))
             return gone
 

@@ -6,7 +6,7 @@ The ledger has the same entries on the disk; :mod:`.transitions` keeps the
 two in step.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 import dataclasses
 import datetime
 import itertools
@@ -68,6 +68,9 @@ class HostState:
         self._constraints = constraints
         self._lock = threading.Lock()
         self.entries = entries
+        #: What consumers had before a claim that is not final: they may get
+        #: that back, and no other gets it.
+        self.former: Entries = {}
         self.found = found
         self.unallocated: Mapping[str, Sequence[assignment.Assignment]] = {}
         self.empty = view_obj.HostView(resource_classes=resource_classes)
@@ -127,9 +130,12 @@ class HostState:
             view = self._book_again(own, others) if own else self.view
             decision = self._decide(view, request, tests, published)
             entry = request.make_entry(decision.taken, claimed_at, purpose)
-            self.view = decision.view
             taken = {uuid: entry} if decision.taken else {}
             self.entries = {**others, **taken}
+            self.view = decision.view
+            for one in own:
+                self.former = {**self.former, uuid: one}
+                self.view = self._book_again([one, entry], self.entries)
             self.unallocated = _without(self.unallocated, {uuid})
             return entry
 
@@ -291,9 +297,7 @@ class HostState:
                 ),
             )
             self.found = found
-            self.view = view_mod.book(
-                self.empty, _list_latest_first(self.entries), self._trackers
-            )
+            self.view = self._count(self.empty, self.entries)
             return True
 
     def put(self, entry: assignment.Entry) -> None:
@@ -311,6 +315,7 @@ class HostState:
         """
         uuid = entry.consumer_uuid
         with self._lock:
+            self.former = _without(self.former, {uuid})
             own, others = self._split(uuid)
             changed = [*own, entry]
             is_counted = [one.assignments for one in own] == [
@@ -328,6 +333,14 @@ class HostState:
             self.unallocated = _without(self.unallocated, {uuid})
             self.view = self._book_again(changed, self.entries)
             return True
+
+    def settle(self, consumer_uuid: str) -> None:
+        """Give others what a consumer had before its last claim."""
+        with self._lock:
+            former = self.former.get(consumer_uuid)
+            self.former = _without(self.former, {consumer_uuid})
+            if former is not None:
+                self.view = self._book_again([former], self.entries)
 
     def drop(self, consumer_uuids: Collection[str]) -> None:
         """Forget entries; unknown ones are passed over."""
@@ -371,9 +384,21 @@ class HostState:
         view = self.view
         for place in places & self.empty.tracked.keys():
             view = view.with_state(place, self.empty.tracked[place].state)
-        return view_mod.book(
+        return self._count(view, entries, places)
+
+    def _count(
+        self,
+        view: view_obj.HostView,
+        entries: Entries,
+        places: Container[decide.Place] | None = None,
+    ) -> view_obj.HostView:
+        """Count what consumers have, and what they may get back."""
+        view = view_mod.book(
             view, _list_latest_first(entries), self._trackers, places=places
         )
+        for one in self.former.values():
+            view = view_mod.keep(view, one, entries, self._trackers, places)
+        return view
 
 
 def _have_more(

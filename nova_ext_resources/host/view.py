@@ -97,6 +97,39 @@ def book(
     return view
 
 
+def keep(
+    view: view_obj.HostView,
+    former: assignment.Entry,
+    entries: Mapping[str, assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+    places: Container[decide.Place] | None,
+) -> view_obj.HostView:
+    """Count what a consumer has had, beside what it has claimed since.
+
+    :param entries: what is counted already
+    :param places: only these; None for all
+    """
+    new = entries.get(former.consumer_uuid)
+    for one in former.assignments:
+        place = one.rp_uuid, one.resource_class
+        tracked = view.tracked.get(place)
+        if tracked is None or not (places is None or place in places):
+            continue
+        tracker, state = trackers[tracked.tracker], tracked.state
+        if not tracker.understands(one.units):
+            continue
+        taken, _ = tracker.take(state, one.amount, one.units)
+        again, _ = tracker.take(taken, one.amount, one.units)
+        if again.used > taken.used:
+            # Of units that are alike, it would have both.
+            held = _by_place(list_held([new] if new else []))
+            has = sum(each.amount for each in held.get(place, ()))
+            more = max(one.amount - has, 0)
+            taken, _ = tracker.take(state, more, one.units)
+        view = view.with_state(place, taken)
+    return view
+
+
 def is_free(
     view: view_obj.HostView,
     entry: assignment.Entry,

@@ -136,7 +136,7 @@ class MeanwhileTest(RunningTestCase):
     def test_what_it_had_is_given_to_no_other(self) -> None:
         self.claim_other(8, domain=0)
 
-        self.claim()
+        self.host.settle(self.claim())
 
         self.assertEqual(1, len(self.refused))
         [ways, _clos] = self.host.entries[SERVER].assignments
@@ -226,15 +226,41 @@ class FailedTest(RunningTestCase):
 
         self.assert_kept()
 
-    def test_placement_after_another_got_what_it_had(self) -> None:
-        entry = self.claim()
-        self.host.claim(with_host.make_claim(OTHER, 8))
+    def test_placement_while_another_wants_what_it_had(self) -> None:
+        """Whatever it has claimed, no other gets it before that is final."""
+        other = with_host.make_claim(OTHER, 8)
+        for request in (
+            claim_elsewhere(),
+            claim_nothing(),
+            with_host.make_claim(SERVER, 2),
+            with_host.make_claim(SERVER, 6),
+        ):
+            entry = self.claim(request)
+            self.host.refresh()
+            self.assertRaises(
+                exception.CapacityExceeded, self.host.claim, other
+            )
+
+            self.host.undo(entry)
+
+            self.assert_kept()
+            self.host.claim(with_host.make_claim(OTHER, 7))
+            self.host.release(OTHER)
+
+    def test_what_it_had_is_free_when_the_claim_is_final(self) -> None:
+        for use in (self.host.settle, lambda one: self.host.apply(SERVER)):
+            use(self.claim(claim_elsewhere()))
+            self.host.claim(with_host.make_claim(OTHER, 8))
+            self.host.release(OTHER)
+            use(self.claim(with_host.make_claim(SERVER, 4)))
+
+    def test_no_more_is_kept_than_it_had_and_has(self) -> None:
+        entry = self.claim(with_host.make_claim(SERVER, 4))
+        self.host.claim(with_host.make_claim(OTHER, 7))
 
         self.host.undo(entry)
 
-        self.assertEqual({OTHER}, {*self.host.entries})
-        self.assertEqual({OTHER: 'claimed'}, self.read_rows())
-        self.assertIn(f'server {SERVER} runs on without', self.log.output)
+        self.assert_kept()
 
     def test_placement_where_no_other_has_claimed(self) -> None:
         """What a guest uses may look by now as if other software did."""
@@ -250,7 +276,7 @@ class FailedTest(RunningTestCase):
         self.assertEqual({}, self.host.entries)
 
     def test_one_that_replaces_all_by_nothing(self) -> None:
-        self.claim(claim_nothing())
+        self.host.settle(self.claim(claim_nothing()))
 
         self.assertEqual({}, self.read_rows())
         self.assertEqual({}, self.host.entries)
