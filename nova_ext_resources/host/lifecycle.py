@@ -30,7 +30,7 @@ class _Unused(NamedTuple):
     """A claim that can be undone, and what a guest had before it."""
 
     entry: assignment.Entry
-    former: transitions.Former | None = None
+    former: assignment.Entry | None = None
 
 
 class Lifecycle:
@@ -129,9 +129,8 @@ class Lifecycle:
 
         :param is_move: whether the guest comes later, with :meth:`apply`
         :param is_running: whether a guest may run with what the consumer
-            holds: when the claim fails, the consumer has that again, unless
-            others have claimed it since. Of a guest that is off it would keep
-            CPUs that Nova gives to others
+            holds: when the claim fails, the consumer has that again. Of a
+            guest that is off it would keep CPUs that Nova gives to others
         :return: its entry; where the host chose another domain shows in it
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
@@ -144,7 +143,7 @@ class Lifecycle:
             former -= {request.server_uuid} - {uuid}
         with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            kept = self._find_former(uuid) if is_running else None
+            kept = self._find_held(uuid) if is_running else None
             if kept is not None:
                 entry = self._claim_again(request, kept)
             else:
@@ -158,15 +157,8 @@ class Lifecycle:
             self._unused[uuid] = _Unused(entry, kept)
             return entry
 
-    def _find_former(self, consumer_uuid: str) -> transitions.Former | None:
-        before = self.entries
-        entry = before.get(consumer_uuid)
-        if entry is None or entry.state is State.RELEASING:
-            return None
-        return transitions.Former(entry, before)
-
     def _claim_again(
-        self, request: assignment.ClaimRequest, kept: transitions.Former
+        self, request: assignment.ClaimRequest, kept: assignment.Entry
     ) -> assignment.Entry:
         """Claim and apply for a guest that may run with what it has.
 
@@ -181,7 +173,7 @@ class Lifecycle:
             return self._transitions.claim(
                 request,
                 self._published,
-                applies=kept.entry.state is State.APPLIED,
+                applies=kept.state is State.APPLIED,
             )
         # A third party's plugin may raise anything.
         except Exception:

@@ -304,43 +304,11 @@ class HostState:
         """Replace an entry by what its server really has."""
         self.replace([], [entry])
 
-    def reinstate(self, entry: assignment.Entry, before: Entries) -> bool:
-        """Replace what a consumer has by an entry that it had before.
-
-        Where no other has got anything of the same resources since, it is
-        free, whatever the figures say by now.
-
-        :param before: the entries of all when it had that
-        :return: False where others may have it; nothing has changed
-        """
-        uuid = entry.consumer_uuid
-        with self._lock:
-            self.former = _without(self.former, {uuid})
-            own, others = self._split(uuid)
-            changed = [*own, entry]
-            is_counted = [one.assignments for one in own] == [
-                entry.assignments
-            ]
-            if (
-                not is_counted
-                and _have_more(others, before, entry)
-                and not view_mod.is_free(
-                    self._book_again(changed, others), entry, self._trackers
-                )
-            ):
-                return False
-            self.entries = {**others, uuid: entry}
-            self.unallocated = _without(self.unallocated, {uuid})
-            self.view = self._book_again(changed, self.entries)
-            return True
-
     def settle(self, consumer_uuid: str) -> None:
         """Give others what a consumer had before its last claim."""
-        with self._lock:
-            former = self.former.get(consumer_uuid)
-            self.former = _without(self.former, {consumer_uuid})
-            if former is not None:
-                self.view = self._book_again([former], self.entries)
+        if consumer_uuid in self.former:
+            own = self.entries.get(consumer_uuid)
+            self.replace([consumer_uuid], [own] if own else [])
 
     def drop(self, consumer_uuids: Collection[str]) -> None:
         """Forget entries; unknown ones are passed over."""
@@ -351,12 +319,15 @@ class HostState:
     ) -> None:
         """Forget entries and put others, as one change.
 
-        In between, no claim finds units free that are in both.
+        In between, no claim finds units free that are in both. What those
+        that are gone had before is free, too.
         """
         with self._lock:
             new = {one.consumer_uuid: one for one in made}
             uuids = {*gone, *new}
             old = [one for u, one in self.entries.items() if u in uuids]
+            old += [one for u, one in self.former.items() if u in gone]
+            self.former = _without(self.former, gone)
             self.entries = {**_without(self.entries, uuids), **new}
             self.unallocated = _without(self.unallocated, gone)
             if view_mod.list_held(old) != view_mod.list_held(new.values()):
@@ -399,19 +370,6 @@ class HostState:
         for one in self.former.values():
             view = view_mod.keep(view, one, entries, self._trackers, places)
         return view
-
-
-def _have_more(
-    entries: Entries, before: Entries, entry: assignment.Entry
-) -> bool:
-    """Return whether others have more of what an entry has than before."""
-    places = {(one.rp_uuid, one.resource_class) for one in entry.assignments}
-    return any(
-        (one.rp_uuid, one.resource_class) in places
-        for uuid, other in entries.items()
-        for one in other.assignments
-        if uuid not in before or one not in before[uuid].assignments
-    )
 
 
 def _list_latest_first(entries: Entries) -> list[assignment.Entry]:

@@ -10,7 +10,6 @@ killed in between leaves a row that :mod:`.repair` carries to its end.
 
 from collections.abc import Collection, Iterable, Sequence
 import dataclasses
-from typing import NamedTuple
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -26,16 +25,6 @@ LOG = logging.getLogger(__name__)
 
 State = assignment.State
 Purpose = assignment.Purpose
-
-
-class Former(NamedTuple):
-    """What a guest has that may run, when its server claims anew.
-
-    :ivar before: the entries of all at that time
-    """
-
-    entry: assignment.Entry
-    before: state_mod.Entries
 
 
 class Transitions:
@@ -246,28 +235,19 @@ class Transitions:
                 {'host': self._host, 'err': err},
             )
 
-    def reinstate(self, former: Former) -> None:
+    def reinstate(self, entry: assignment.Entry) -> None:
         """Give a guest that runs what it had before a claim that failed.
 
-        Where others have any of it by now, the comparison with Nova reports
-        that the server has none. Errors are logged only, as in :meth:`undo`.
-        What the ledger refuses, the audit writes.
+        No other has got any of it, see :attr:`.HostState.former`. Errors are
+        logged only, as in :meth:`undo`. What the ledger refuses, the audit
+        writes.
         """
-        entry = former.entry
         uuid = entry.consumer_uuid
         # What the ledger has until then is applied again after a crash.
         new = self._state.entries.get(uuid)
         if new not in (None, entry):
             self._enforcement.release_all([new])
-        if not self._state.reinstate(entry, former.before):
-            self.undo(uuid)
-            LOG.error(
-                'Host %(host)s: the guest of server %(uuid)s runs on without '
-                'its resources: a claim replaced them and failed, and another '
-                'server may have them by now. Reboot the server hard',
-                {'host': self._host, 'uuid': entry.server_uuid},
-            )
-            return
+        self._state.replace([uuid], [entry])
         try:
             if new != entry:
                 self._ledger.put(entry)

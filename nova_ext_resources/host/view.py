@@ -130,32 +130,6 @@ def keep(
     return view
 
 
-def is_free(
-    view: view_obj.HostView,
-    entry: assignment.Entry,
-    trackers: Mapping[str, base.Tracker],
-) -> bool:
-    """Return whether a server can have exactly what its entry says.
-
-    What is not counted is in nobody's way.
-
-    :param view: in which the server holds nothing
-    """
-    for one in entry.assignments:
-        place = one.rp_uuid, one.resource_class
-        tracked = view.tracked.get(place)
-        if tracked is None:
-            continue
-        tracker = trackers[tracked.tracker]
-        if not tracker.understands(one.units):
-            continue
-        state = _take_own(tracker, tracked.state, one)
-        if state is None or not tracker.fits(tracked.state, one.amount):
-            return False
-        view = view.with_state(place, state)
-    return True
-
-
 def _take_own(
     tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
 ) -> view_obj.State | None:

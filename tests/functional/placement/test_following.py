@@ -34,6 +34,7 @@ class FollowTest(hosts.HostTestCase):
         self.node = {hosts.NODE.uuid: {'VCPU': 2}}
         self.give({THIRD.rp_uuid: {WAYS: 4}})
         self.undone: list[assignment.Entry] = []
+        self.settled: list[assignment.Entry] = []
         keys = {
             hosts.L3_0: 'L3_0',
             hosts.L3_1: 'L3_1',
@@ -47,6 +48,7 @@ class FollowTest(hosts.HostTestCase):
                 constraints=constraints.Constraints(spreads_pins=True),
             ),
             undo=self.undone.append,
+            settle=self.settled.append,
             entries={},
             is_starting=lambda _uuid: False,
         )
@@ -84,6 +86,7 @@ class FollowTest(hosts.HostTestCase):
             self.read(),
         )
         self.assertEqual([], self.undone)
+        self.assertEqual([self.entry], self.settled)
 
     def test_what_it_has_of_another_host_stays(self) -> None:
         """As in an evacuation; the other flavor's amount, or the same."""
