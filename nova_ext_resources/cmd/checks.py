@@ -52,6 +52,9 @@ Check: TypeAlias = Callable[[], str]
 #: Name of a check, and the check as the library calls it.
 Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 
+#: What the ledger and its journals may grow by, far more than they do.
+_LEDGER_MIB = 8
+
 #: Options of Nova's own.
 _NOVA_COMPUTE = (
     cfg.StrOpt('cpu_dedicated_set'),
@@ -393,7 +396,15 @@ def _find_unwritable(path: str) -> str:
             'that nova-compute runs as; if this is that user, change the '
             'owner.'
         )
-    return _find_refusal(found) if os.path.isdir(found) else ''
+    refusal = _find_refusal(found) if os.path.isdir(found) else ''
+    disk = os.statvfs(found)
+    free = disk.f_bavail * disk.f_frsize // 2**20
+    if refusal or free >= _LEDGER_MIB:
+        return refusal
+    return (
+        f'the file system of {found} has {free} MiB free, and the ledger '
+        f'needs {_LEDGER_MIB} MiB for its changes. Make room there.'
+    )
 
 
 def _find_refusal(folder: str) -> str:

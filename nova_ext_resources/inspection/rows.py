@@ -13,7 +13,7 @@ the host keeps four (``cache_ways`` has the rules)::
     one one one one . . two two host host host host
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 import enum
 from typing import Any, TypeAlias
@@ -113,6 +113,20 @@ class Row:
     def reserved(self) -> int:
         inventory = self.amount.inventory
         return inventory.reserved if inventory else 0
+
+    def describe(self) -> str:
+        """Return its amounts in words, the same of the host and of placement.
+
+        What servers have without an allocation counts as used, although
+        placement has it reserved.
+        """
+        servers = [one for one in self.parts if one.kind is Kind.SERVER]
+        used = sum(one.amount for one in servers)
+        reserved = _count_reserved(self, servers)
+        return (
+            f'{self.resource_class}: {self.total} total, {reserved} reserved, '
+            f'{used} used, {self.amount.free} free'
+        )
 
 
 #: Consumer -> what it holds, as the host has published it.
@@ -299,7 +313,7 @@ def _complete(
     )
 
 
-def _count_reserved(row: Row, servers: list[Part]) -> int:
+def _count_reserved(row: Row, servers: Iterable[Part]) -> int:
     """Count what placement has reserved for others than these servers.
 
     What servers have without an allocation is reserved in placement, too.

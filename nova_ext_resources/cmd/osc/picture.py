@@ -110,9 +110,7 @@ def _count(row: rows_mod.Row, indent: str) -> Iterator[str]:
     inventory = row.amount.inventory
     ratio = inventory.allocation_ratio if inventory else 1.0
     yield from textwrap.wrap(
-        f'{row.resource_class}: {row.total} total, {row.reserved} reserved, '
-        f'{row.amount.used} used, {row.amount.free} free'
-        + (f', ratio {ratio:g}' if ratio != 1.0 else ''),
+        row.describe() + (f', ratio {ratio:g}' if ratio != 1.0 else ''),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=f'{indent}  ',

@@ -160,11 +160,7 @@ def _draw_rows(rows: list[rows_mod.Row], marks: _Marks) -> Iterator[str]:
     for provider, some in itertools.groupby(rows, lambda one: one.provider):
         yield f'<h2>{markup.escape(provider)}</h2>'
         for row in some:
-            yield (
-                f'<p>{markup.escape(row.resource_class)}: {row.total} total, '
-                f'{row.reserved} reserved, {row.amount.used} used, '
-                f'{row.amount.free} free</p>'
-            )
+            yield f'<p>{markup.escape(row.describe())}</p>'
             yield from _draw_row(row, marks)
 
 

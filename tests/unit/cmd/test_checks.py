@@ -619,6 +619,24 @@ class LedgerTest(ChecksTestCase):
             ext_resources={'ledger_path': '/proc/nothere'},
         )
 
+    def test_one_for_which_there_is_no_room(self) -> None:
+        real = os.statvfs
+        for free, code in ((7, FAILURE), (8, SUCCESS)):
+            for has_file in (False, True):
+                if has_file:
+                    self.write('ext_resources/cpu1.sqlite', '')
+
+                def find(path: str, mib: int = free) -> Any:
+                    found = list(real(path))
+                    found[1], found[4] = 4096, mib * 256
+                    return os.statvfs_result(found)
+
+                with fixtures.MockPatch('os.statvfs', find):
+                    self.assert_result(
+                        code, '7 MiB free' if code else self.path, 'Ledger'
+                    )
+            os.unlink(self.path)
+
     def test_one_that_is_there(self) -> None:
         self.write('ext_resources/cpu1.sqlite', '')
 

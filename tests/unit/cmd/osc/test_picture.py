@@ -37,7 +37,7 @@ class PictureTest(base.TestCase):
                 '  VCPU: 8 total, 0 reserved, 2 used, 6 free',
                 '  RDT',
                 '    traits: CUSTOM_RDT_L3_CAT',
-                '    CUSTOM_RDT_CLOS: 8 total, 4 reserved, 0 used, 4 free',
+                '    CUSTOM_RDT_CLOS: 8 total, 2 reserved, 2 used, 4 free',
                 '      AB=%....',
                 '    L3_0',
                 '      traits: CUSTOM_RDT_L3_CAT',
