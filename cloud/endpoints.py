@@ -68,6 +68,7 @@ class Urls:
     def catalog(self) -> dict[str, str]:
         """Service type -> URL, as a catalog of keystone has them."""
         return {
+            'identity': f'{self.identity}/v3',
             'placement': self.placement,
             'image': self.image,
             'compute': f'{self.compute}/v2.1',

@@ -3,7 +3,7 @@
 """The command line of the demo: start the cloud, play the story, stop."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 import contextlib
 import os
 import pathlib
@@ -19,6 +19,7 @@ from cloud import errors
 from cloud import folder as folders
 from cloud import journal
 from cloud import machines
+from cloud import sdk
 from demo import scene as scenes
 from demo import stage as stages
 from demo import story
@@ -151,27 +152,38 @@ def _report_dead(stage: stages.Stage, scene: scenes.Scene) -> None:
 
 
 def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
+    stage.act('The cloud stays up', 'In another terminal:')
+    for line in list_commands(scene):
+        stage.plain(f'  {line}')
+    stage.plain(f'{_ask_for_end()} to stop it and remove everything.')
+    _wait_for_enter(scene)
+
+
+def list_commands(scene: scenes.Scene) -> Iterator[str]:
+    """Return lines of a shell that use the cloud, in their order."""
     folder = scene.cloud.folder
     cli = pathlib.Path(sys.executable).with_name('openstack')
-    stage.act('The cloud stays up', 'In another terminal:')
-    stage.plain(f'  export OS_CLIENT_CONFIG_FILE={folder.clouds_yaml}')
-    stage.plain(f'  export OS_CLOUD={folders.CLOUD}')
-    stage.plain(f'  alias openstack={cli}')
-    stage.plain(
-        '  openstack server create --flavor gold --image empty --nic none '
-        '--wait mine'
-    )
-    stage.plain('  openstack server list --long')
-    stage.plain('  openstack resource provider list')
-    stage.plain(
-        f'  openstack extended reservation calendar --config-file '
+    yield f'export OS_CLIENT_CONFIG_FILE={folder.clouds_yaml}'
+    yield f'export OS_CLOUD={folders.CLOUD}'
+    yield f'export OS_COMPUTE_API_VERSION={sdk.COMPUTE_MICROVERSION}'
+    yield f'alias openstack={cli}'
+    if scene.image_id:
+        yield (
+            'openstack server create --flavor gold --image empty --nic none '
+            '--wait mine'
+        )
+    yield 'openstack server list --long'
+    yield 'openstack resource provider list'
+    yield 'openstack extended resource host list'
+    yield (
+        'openstack extended reservation calendar --config-file '
         f'{folder.etc / "nova.conf"}'
     )
     for host, machine in scene.machines.items():
-        stage.plain(f'  {machine.describe()}    # {host}')
-    stage.plain(f'  less {folder.nova_log}')
-    stage.plain(f'{_ask_for_end()} to stop it and remove everything.')
-    _wait_for_enter(scene)
+        yield f'{machine.describe()}    # {host}'
+        yield f'curl {scene.pages[host]}/health'
+        yield f'curl {scene.pages[host]}/metrics'
+    yield f'less {folder.nova_log}'
 
 
 def _ask_for_end() -> str:

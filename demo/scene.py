@@ -10,6 +10,7 @@ import pathlib
 from openstack.compute.v2 import server
 from openstack import connection
 
+from cloud import endpoints
 from cloud import extended
 from cloud import folder as folders
 from cloud import journal
@@ -37,6 +38,7 @@ class Scene:
     :ivar backend: what manages the cache, as in ``nova.conf``
     :ivar machines: host -> its machine
     :ivar image_id: the image that all servers boot from
+    :ivar pages: host -> URL of its health and metrics
     :ivar flavors: name -> id of the flavors
     :ivar servers: name -> id of the servers that exist now
     :ivar names: id -> name of all servers that ever were
@@ -46,6 +48,7 @@ class Scene:
     cloud: clouds.Cloud
     backend: str
     machines: Mapping[str, machines_base.Machine]
+    pages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     image_id: str = ''
     flavors: dict[str, str] = dataclasses.field(default_factory=dict)
     servers: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -130,17 +133,26 @@ def opened(
         stack.callback(folder.remove)
         with stage.step(f'Start {computes} simulated machines with {backend}'):
             started = _start_machines(backend, hosts, folder, stack)
+        ports = {host: endpoints.find_free_port() for host in hosts}
         # Without its tables, the filter lets no server in.
         schema.ensure(loading.open_database(_reservations_url(folder)))
         with stage.step('Start placement, Nova and glance') as step:
             cloud = stack.enter_context(
                 clouds.Cloud(
-                    _settings(backend, folder, started), folder=folder
+                    _settings(backend, folder, started, ports),
+                    folder=folder,
                 )
             )
             step.result = f'{computes} computes'
         yield Scene(
-            stage=stage, cloud=cloud, backend=backend, machines=started
+            stage=stage,
+            cloud=cloud,
+            backend=backend,
+            machines=started,
+            pages={
+                host: f'http://127.0.0.1:{port}'
+                for host, port in ports.items()
+            },
         )
 
 
@@ -169,6 +181,7 @@ def _settings(
     backend: str,
     folder: folders.Folder,
     started: Mapping[str, machines_base.Machine],
+    ports: Mapping[str, int],
 ) -> cloud_settings.Settings:
     chosen = {'inventory_providers': backend, 'enforcers': backend}
     reserved = {'connection': _reservations_url(folder)}
@@ -185,6 +198,7 @@ def _settings(
                 'ext_resources': {
                     'ledger_path': str(ledger_path(folder, host))
                 },
+                'ext_resources_metrics': {'port': str(ports[host])},
                 **one.options(),
             }
             for host, one in started.items()

@@ -59,6 +59,8 @@ def _upload_image(scene: scenes.Scene) -> None:
             name='empty',
             disk_format='raw',
             container_format='bare',
+            # Whoever uses the cloud that is kept boots from it, too.
+            visibility='public',
             data=bytes(512),
         )
         scene.image_id = image.id
@@ -76,7 +78,7 @@ def create(
     :param ram: MiB
     """
     flavor = scene.sdk.compute.create_flavor(
-        name=name, vcpus=vcpus, ram=ram, disk=0
+        name=name, vcpus=vcpus, ram=ram, disk=1
     )
     if extra_specs:
         scene.sdk.compute.create_flavor_extra_specs(flavor, dict(extra_specs))

@@ -2,9 +2,11 @@
 
 
 import io
+import subprocess
 
 from rich import console
 
+from demo import cli
 from demo import scene as scenes
 from demo import stage
 from demo import story
@@ -23,6 +25,46 @@ class StoryTest(base.TestCase):
         mounting.require()
 
         self.assert_told(self.play('resctrl'))
+
+    def test_every_line_of_a_cloud_that_is_kept_can_be_run(self) -> None:
+        self.run_lines('rmd')
+
+    def test_so_it_can_with_resctrl(self) -> None:
+        mounting.require()
+
+        self.run_lines('resctrl')
+
+    def run_lines(self, backend: str) -> None:
+        with scenes.opened(
+            stage.Stage(console.Console(file=io.StringIO())),
+            computes=2,
+            backend=backend,
+        ) as scene:
+            story.play(scene, ['flavors'])
+            [image] = scene.sdk.image.images()
+            self.assertEqual('public', image.visibility)
+            for flavor in scene.sdk.compute.flavors():
+                self.assertLess(0, flavor.disk)
+            lines = [*cli.list_commands(scene)]
+            # A script has no aliases otherwise.
+            script = ['set -e', 'shopt -s expand_aliases']
+            for line in lines:
+                script += [f'echo "failed: {line}" >&2', line]
+
+            done = subprocess.run(
+                ['bash', '-c', '\n'.join(script)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=900,
+                check=False,
+            )
+
+        self.assertEqual(0, done.returncode, done.stderr[-2000:])
+        self.assertIn('ACTIVE', done.stdout)
+        self.assertIn('"status": "ok"', done.stdout)
+        self.assertIn('nova_ext_resources_inventory_units', done.stdout)
+        self.assertLess(12, len(lines))
 
     def assert_told(self, printed: str) -> None:
         """Fail unless a reservation was kept and a shortage explained."""
