@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compares a request with what the host can never do. Pure."""
+"""Compares a request with what the host can never do, or not now. Pure."""
 
 from collections.abc import Iterable, Mapping
 import re
@@ -19,6 +19,7 @@ def find_violations(
 ) -> Iterable[exception.Shortfall]:
     """Report what is impossible here, whichever server leaves this host."""
     yield from _list_unknown_enforcers(view, request)
+    yield from _list_refused(view, request)
     places = view.list_places(request.allocations)
     asked = frozenset(name for _rp_uuid, name in places) | frozenset(
         f'{enforcer}:{key}'
@@ -36,14 +37,7 @@ def find_violations(
             *_check_place(rules, place, places),
             *_check_cores(rules, place[1], request),
         ):
-            yield exception.Shortfall(
-                rp_uuid=place[0],
-                resource_class=place[1],
-                requested=amount,
-                available=0,
-                reason=reason,
-                is_permanent=True,
-            )
+            yield _make_shortfall(*place, amount, reason)
 
 
 def _list_unknown_enforcers(
@@ -55,16 +49,36 @@ def _list_unknown_enforcers(
             keys = ', '.join(
                 f'resource:{name}:{key}' for key in sorted(wishes)
             )
-            yield exception.Shortfall(
-                rp_uuid='',
-                resource_class=f'enforcer {name}',
-                requested=1,
-                available=0,
-                reason=f'{keys} needs the enforcer {name}, which is not '
-                'enabled on this host ([ext_resources] enforcers: '
+            yield _make_shortfall(
+                '',
+                f'enforcer {name}',
+                1,
+                f'{keys} needs the enforcer {name}, which is not enabled on '
+                'this host ([ext_resources] enforcers: '
                 f'{", ".join(sorted(known)) or "none"})',
-                is_permanent=True,
             )
+
+
+def _list_refused(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[exception.Shortfall]:
+    for name, alarm in view.constraints.refused.items():
+        if amount := request.requirement.resources.get(name):
+            reason = f'this host takes none of {name} now: {alarm}'
+            yield _make_shortfall('', name, amount, reason)
+
+
+def _make_shortfall(
+    rp_uuid: str, resource_class: str, requested: int, reason: str
+) -> exception.Shortfall:
+    return exception.Shortfall(
+        rp_uuid=rp_uuid,
+        resource_class=resource_class,
+        requested=requested,
+        available=0,
+        reason=reason,
+        is_permanent=True,
+    )
 
 
 def _check_attributes(

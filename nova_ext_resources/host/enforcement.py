@@ -44,6 +44,8 @@ class Enforcement:
         self._host = host
         self._enforcers = enforcers
         self.released = recent.Recent()
+        # Those that could apply nothing when they were asked last.
+        self._unready: set[str] = set()
 
     def check_definition(self, one: resource.ResourceDefinition) -> None:
         """Make sure that a resource can be counted and applied.
@@ -83,9 +85,37 @@ class Enforcement:
         """
         wanted = frozenset(resource_classes)
         for name, enforcer in self._enforcers.items():
-            with self._translated(name):
-                if any(map(enforcer.serves, wanted)):
-                    enforcer.check_ready()
+            try:
+                with self._translated(name):
+                    if any(map(enforcer.serves, wanted)):
+                        enforcer.check_ready()
+                        self._unready.discard(name)
+            except exception.ExtResourcesError:
+                self._unready.add(name)
+                raise
+
+    def find_refused(
+        self, names: Collection[str], problems: Iterable[alarm.Problem]
+    ) -> dict[str, str]:
+        """Return resource class -> the alarm for which nothing is applied.
+
+        Of those whose enforcer is not ready, or cannot be asked: a new claim
+        would fail in the same way. No I/O.
+
+        :param names: of resource classes
+        :param problems: that the last audit found
+        """
+        failing = dict.fromkeys(self._unready, alarm.DISCOVERY_FAILED) | {
+            one.subject: one.alarm
+            for one in problems
+            if alarm.KINDS[one.alarm].subject == 'enforcer'
+        }
+        return {
+            one: failing[name]
+            for name, enforcer in self._enforcers.items()
+            if name in failing
+            for one in filter(enforcer.serves, names)
+        }
 
     def check_unchanged(self, name: str) -> None:
         """Make sure of an enforcer, as far as reading the host shows.

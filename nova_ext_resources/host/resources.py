@@ -163,7 +163,7 @@ class HostResources(lifecycle.Lifecycle):
 
     def stats(self) -> str:
         """Return the document for Nova's host state."""
-        text = stats_obj.encode(self.view)
+        text = stats_obj.encode(self._find_published_view())
         is_cut = stats_obj.is_cut(text)
         if is_cut and not self._has_cut_stats:
             LOG.warning(
@@ -175,6 +175,23 @@ class HostResources(lifecycle.Lifecycle):
             )
         self._has_cut_stats = is_cut
         return text
+
+    def _find_published_view(self) -> view_obj.HostView:
+        """Return the view with the classes of which a new claim would fail.
+
+        Those that an enforcer cannot apply now; and those that plugins define
+        and have not found: placement may still have them from before.
+        """
+        view, found = self.view, self.found
+        names = view.resource_classes
+        refused: dict[str, str] = {}
+        if not found.is_complete:
+            reasons = alarm.RESOURCES_LEFT_OUT, alarm.DISCOVERY_FAILED
+            absent = names - {name for _rp_uuid, name in view.tracked}
+            refused = dict.fromkeys(absent, reasons[bool(found.missing)])
+        refused |= self.enforcement.find_refused(names, self.problems)
+        rules = dataclasses.replace(view.constraints, refused=refused)
+        return dataclasses.replace(view, constraints=rules)
 
     def list_stats(self) -> dict[str, str]:
         """Return all that Nova is to carry, by its key.

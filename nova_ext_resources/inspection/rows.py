@@ -93,6 +93,8 @@ class Row:
         ``parts``; None where positions do not matter, or are not known
     :ivar is_explained: whether the host has published what has the reserved
         units, as far as it knows
+    :ivar refused: the alarm for which the host takes none of it now; '' when
+        it does, or nothing was read
     """
 
     rp_uuid: str
@@ -103,6 +105,7 @@ class Row:
     source: Source
     ways: tuple[int, ...] | None = None
     is_explained: bool = False
+    refused: str = ''
 
     @property
     def total(self) -> int:
@@ -149,6 +152,7 @@ def list_rows(
     reserved = holders_obj.decode_reserved(
         published.holders if published else None
     )
+    refused = published.refused if published else {}
     tracked: Mapping[view_obj.Place, view_obj.Tracked] = {}
     if document is not None:
         tracked = stats.make_view(document, trackers).tracked
@@ -158,7 +162,8 @@ def list_rows(
             one = tracked.get(place)
             if one is not None:
                 one = dataclasses.replace(one, reserved=reserved.get(place))
-            yield _make_row(tree, provider, name, amount, one, holders)
+            row = _make_row(tree, provider, name, amount, one, holders)
+            yield dataclasses.replace(row, refused=refused.get(name, ''))
 
 
 def list_own(

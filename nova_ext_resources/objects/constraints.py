@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a host can never do, as its plugins declare it.
+"""What a host can never do, as its plugins declare it, or cannot do now.
 
 Plain values: the host refuses claims by them, and publishes them, so that
 the scheduler refuses the same requests in the same words. Whatever a reader
@@ -99,6 +99,9 @@ class Constraints:
     :ivar classes: resource class -> its constraints
     :ivar spreads_pins: whether a pinned server may have CPUs in several cache
         domains, and then gets what it requests in each of them
+    :ivar refused: resource class -> the alarm for which a new claim of it
+        fails now. Only of a view that is published: the host itself refuses
+        such a claim when it cannot apply it, and servers that stay are none
     """
 
     enforcers: frozenset[str] | None = None
@@ -107,6 +110,7 @@ class Constraints:
         default_factory=dict
     )
     spreads_pins: bool = False
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return self != NONE
@@ -122,6 +126,8 @@ class Constraints:
             written['t'] = list(self.tests)
         if self.spreads_pins:
             written['p'] = 1
+        if self.refused:
+            written['r'] = dict(self.refused)
         return written
 
     @classmethod
@@ -141,6 +147,7 @@ class Constraints:
                 for name, one in data.get('c', {}).items()
             },
             spreads_pins=bool(data.get('p')),
+            refused={str(k): str(v) for k, v in data.get('r', {}).items()},
         )
 
 

@@ -27,7 +27,8 @@ whole row of the host. The document is JSON, too::
     }
 
 in this order. ``f`` sums up the host, so that who compares hosts need not
-read on. ``k`` is what the host can never do, itself JSON in a string: most
+read on; of a class that the host takes none of now, nothing is free there.
+``k`` is what the host can never do, or not now, itself JSON in a string: most
 hosts have the same one, which is then read once. ``n`` has the key of each
 provider in ``p``, in their order, for messages. ``i`` is there when a server
 that holds the class also holds one unit of that other class, ``c`` when the
@@ -100,7 +101,8 @@ def encode(view: view_obj.HostView) -> str:
             record['n'] = tracked.near
         providers.setdefault(rp_uuid, {})[resource_class] = record
         total = totals.setdefault(resource_class, [0, 0])
-        total[0] += tracked.state.free
+        if resource_class not in view.constraints.refused:
+            total[0] += tracked.state.free
         total[1] += tracked.state.used
     short = {'f': totals, 'v': VERSION}
     rules = view.constraints

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects import stats
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,13 @@ class Publication:
     document: str
     holders: str = ''
     cells: str = ''
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Resource class -> the alarm for which the host takes none now."""
+        found = stats.decode(self.document)
+        text = found.constraints if found else ''
+        return stats.read_constraints(text).refused
 
     @property
     def digest(self) -> str:

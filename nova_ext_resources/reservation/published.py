@@ -74,7 +74,8 @@ def apply(
         view=dataclasses.replace(
             counted.view,
             tracked={**counted.view.tracked, **_complete(states, counted)},
-            constraints=view.constraints,
+            # What a host cannot do now says nothing of a later time.
+            constraints=dataclasses.replace(view.constraints, refused={}),
         ),
         cells=_find_cells(counted, published, uses, taken, holders),
         held=held,

@@ -94,7 +94,8 @@ def _find_share(total: Any) -> float | None:
     """Return the free share, 0 to 1; None when that makes no sense."""
     try:
         free, used = total
-        share: float = free / (free + used)
+        # Of a class that the host takes none of now, both may be 0.
+        share: float = free / (free + used or 1)
     except foreign_data.UNREADABLE:
         return None
     # A value of one host must not spoil the comparison of the others. This

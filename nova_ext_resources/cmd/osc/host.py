@@ -49,9 +49,21 @@ class ListHosts(cloud.CloudCommand, command.Lister):
             help='also resources that this package does not publish, such as '
             'VCPU',
         )
+        cloud.add_units(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Table:
+        columns, rows = self._list_rows(parsed_args)
+        published = cloud.read_published(parsed_args)
+        if published is None:
+            return columns, rows
+        refused = {name: one.refused for name, one in published.items()}
+        place = columns.index('Resource Class')
+        return (*columns, 'Takes None Now'), (
+            (*row, refused.get(row[0], {}).get(row[place], '')) for row in rows
+        )
+
+    def _list_rows(self, parsed_args: argparse.Namespace) -> _Table:
         is_all = parsed_args.all
 
         def is_shown(one: host_tree.TreeProvider) -> bool:
@@ -174,6 +186,7 @@ def _make_resource(
         **(inventory.to_dict() if inventory else {}),
         'used': row.amount.used,
         'free': row.amount.free,
+        'takes_none_now': row.refused,
         'source': row.source.value,
         'parts': [
             {

@@ -110,7 +110,9 @@ def _count(row: rows_mod.Row, indent: str) -> Iterator[str]:
     inventory = row.amount.inventory
     ratio = inventory.allocation_ratio if inventory else 1.0
     yield from textwrap.wrap(
-        row.describe() + (f', ratio {ratio:g}' if ratio != 1.0 else ''),
+        row.describe()
+        + (f', ratio {ratio:g}' if ratio != 1.0 else '')
+        + (f', takes none now: {row.refused}' if row.refused else ''),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=f'{indent}  ',

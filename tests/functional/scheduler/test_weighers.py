@@ -2,12 +2,14 @@
 
 """Both weighers in Nova's own weight handler."""
 
+import dataclasses
 from typing import Any
 from unittest import mock
 
 from nova import objects
 from nova.scheduler import weights as nova_weights
 
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.scheduler import request
 from tests.functional.scheduler import reserving
 from tests.functional.scheduler import scheduling
@@ -43,6 +45,24 @@ class WeigherTestCase(scheduling.TestCase):
         order = self.weigh(hosts, scheduling.make_spec())
 
         self.assertEqual(['empty', 'half', 'full'], order)
+
+    def test_a_host_that_takes_none_now_is_as_a_full_one(self) -> None:
+        refusing = dataclasses.replace(
+            builders.make_view(),
+            constraints=constraints.Constraints(
+                refused={builders.WAYS: 'resctrl_missing'}
+            ),
+        )
+        broken = scheduling.make_host(refusing, host='broken')
+        hosts = [broken, self.half]
+
+        for specs, order in (
+            (scheduling.ASKS_WAYS, ['half', 'broken']),
+            ({}, ['broken', 'half']),
+        ):
+            self.configure(scarce_classes=[builders.WAYS])
+            spec = scheduling.make_spec(specs)
+            self.assertEqual(order, self.weigh(hosts, spec))
 
     def test_servers_that_ask_can_be_packed(self) -> None:
         self.configure(weigh_policies={builders.WAYS: 'pack'})

@@ -17,6 +17,8 @@ from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import stats
+from nova_ext_resources.reservation import publication
 from tests.unit.host import with_host
 
 WAYS = with_host.WAYS
@@ -176,6 +178,46 @@ class BackendSuite(with_host.BackendTestCase):
         self.assertEqual(view, self.host.view)
         self.assertIn(self.BACKEND, self.host.found.failures)
         self.assertTrue(self.host.found.is_complete)
+
+    def read_refused(self) -> dict[str, str]:
+        """Return what readers of the host's document see."""
+        published = publication.Publication(
+            host='host1', document=self.host.stats()
+        )
+        return dict(published.refused)
+
+    def test_what_it_cannot_apply_now_it_does_not_offer(self) -> None:
+        before = self.host.providers()
+        self.assertEqual({}, self.read_refused())
+
+        self.break_backend()
+        self.host.refresh()
+        self.host.heal()
+
+        [problem] = self.host.problems
+        refused = self.read_refused()
+        self.assertEqual(problem.alarm, refused[WAYS])
+        self.assertEqual(problem.alarm, refused[with_host.CLOS])
+        self.assertEqual(before, self.host.providers())
+        free, _used = (stats.decode_totals(self.host.stats()) or {})[WAYS]
+        self.assertEqual(0, free)
+
+        self.mend_backend()
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual({}, self.read_refused())
+        self.start(self.host, SERVER)
+
+    def test_what_is_not_found_after_a_start_is_not_offered(self) -> None:
+        self.break_backend()
+        self.host = self.reopen()
+
+        self.assertEqual(alarm.DISCOVERY_FAILED, self.read_refused()[WAYS])
+
+        self.mend_backend()
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual({}, self.read_refused())
 
     def test_nothing_leaks_when_the_backend_is_down_at_apply(self) -> None:
         self.host.claim(with_host.make_claim(SERVER))

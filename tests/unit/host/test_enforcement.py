@@ -246,6 +246,48 @@ class ReadyTest(EnforcementTestCase):
         self.assertIn('Enforcer all on host host1 failed: KeyError', str(err))
 
 
+class RefusedTest(EnforcementTestCase):
+    """The classes of which a new claim would fail."""
+
+    def find(self, *problems: alarm.Problem) -> dict[str, str]:
+        return self.enforcement.find_refused({WAYS, SEATS}, problems)
+
+    def test_what_is_not_ready_until_it_is(self) -> None:
+        self.assertEqual({}, self.find())
+        self.seats.failing.add('ready')
+
+        self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.check_ready, {SEATS}
+        )
+        # Another plugin has nothing for it.
+        self.enforcement.check_ready({WAYS})
+
+        self.assertEqual({SEATS: alarm.DISCOVERY_FAILED}, self.find())
+        self.seats.failing.clear()
+        self.enforcement.check_ready({SEATS})
+        self.assertEqual({}, self.find())
+
+    def test_only_alarms_about_an_enforcer_stop_its_classes(self) -> None:
+        for name, kind in alarm.KINDS.items():
+            for subject, served in (('ways', {WAYS}), ('other', set())):
+                problem = alarm.Problem(alarm=name, subject=subject, text='x')
+
+                found = self.find(problem)
+
+                is_stopped = kind.subject == 'enforcer'
+                self.assertEqual(
+                    dict.fromkeys(served, name) if is_stopped else {}, found
+                )
+        stopping = {
+            name
+            for name, one in alarm.KINDS.items()
+            if one.subject == 'enforcer'
+        }
+        self.assertEqual(
+            {alarm.ENFORCER_FAILED, alarm.RESCTRL_MISSING}, stopping
+        )
+
+
 class UnchangedTest(EnforcementTestCase):
     """What is found without changing the host."""
 

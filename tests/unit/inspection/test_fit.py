@@ -286,6 +286,29 @@ class OfferedTest(base.TestCase):
         [reason] = [one.reason for one in fit.shortfalls]
         self.assertIn('not side by side', reason)
 
+    def test_a_host_that_takes_none_now(self) -> None:
+        published = trees.make_publication(
+            rules=constraints.Constraints(refused={WAYS: 'resctrl_missing'})
+        )
+        demand = ask_for(2, hw__cpu_policy='dedicated')
+
+        fit = examine(demand, offered=self.OFFER, published=published)
+
+        self.assertIs(Step.UNITS, fit.step)
+        self.assertEqual(
+            [
+                'CUSTOM_LLC_WAYS: 2 requested: this host takes none of '
+                'CUSTOM_LLC_WAYS now: resctrl_missing'
+            ],
+            [str(one) for one in fit.shortfalls],
+        )
+        for other in ({}, {'CUSTOM_OTHER': 'resctrl_missing'}):
+            published = trees.make_publication(
+                rules=constraints.Constraints(refused=other)
+            )
+            fit = examine(demand, offered=self.OFFER, published=published)
+            self.assertIsNone(fit.step)
+
     def test_a_floating_server_where_ways_follow_cpus(self) -> None:
         fit = examine(
             ask_for(2),

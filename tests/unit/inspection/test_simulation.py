@@ -23,6 +23,7 @@ from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
 
 Step = fit_mod.Step
+WAYS = trees.WAYS
 CARD = 'CUSTOM_CARD'
 TESTS = {
     **hosts.make_tests(),
@@ -120,6 +121,16 @@ class SimulationTest(base.TestCase):
             ['CUSTOM_LLC_WAYS'],
             [one.resource_class for one in found.fit.shortfalls],
         )
+
+    def test_a_host_that_takes_none_now(self) -> None:
+        published = trees.make_publication(
+            {}, rules=constraints.Constraints(refused={WAYS: 'stalled'})
+        )
+
+        made = simulate(ask_for(1), published)
+
+        self.assertEqual(0, made.number)
+        self.assertIn('takes none of', made.fit.shortfalls[0].reason)
 
     def test_units_are_given_one_after_the_other(self) -> None:
         found = simulate(ask_for(3), trees.make_publication({}))

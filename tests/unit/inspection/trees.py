@@ -115,7 +115,7 @@ def make_publication(
     :param masks: consumer -> ways that it has
     :param reserved: what has the reserved units; hosts with an older release
         publish none
-    :param rules: what the host can never do
+    :param rules: what the host can never do, or not now
     """
     masks = MASKS if masks is None else masks
     taken = sum(masks.values())

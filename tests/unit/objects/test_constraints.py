@@ -33,6 +33,9 @@ of_hosts = st.builds(
     tests=st.none() | st.lists(st.sampled_from(['a', 'b'])).map(tuple),
     classes=st.dictionaries(st.sampled_from(['CUSTOM_A', 'C']), of_classes),
     spreads_pins=st.booleans(),
+    refused=st.dictionaries(
+        st.sampled_from(['CUSTOM_A', 'C']), st.sampled_from(['stalled', ''])
+    ),
 )
 
 

@@ -89,7 +89,6 @@ class ScoreTestCase(base.TestCase):
             'ab',
             [],
             [1],
-            [0, 0],
             [-1, 4],
             [5, -1],
             ['1', '1'],
@@ -99,6 +98,9 @@ class ScoreTestCase(base.TestCase):
         ):
             with self.subTest(total=total):
                 self.assertIsNone(score({WAYS: total}, WAYS))
+
+    def test_nothing_free_of_nothing_is_as_a_full_host(self) -> None:
+        self.assertEqual(0.0, score({WAYS: [0, 0]}, WAYS))
 
     def test_hosts_that_say_nothing_are_in_the_middle(self) -> None:
         self.assertEqual([0.2, 0.4, 0.6], scores.fill_gaps([0.2, None, 0.6]))

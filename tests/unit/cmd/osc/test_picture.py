@@ -9,6 +9,7 @@ from oslo_utils import uuidutils
 from nova_ext_resources.cmd.osc import picture
 from nova_ext_resources.inspection import names
 from nova_ext_resources.inspection import rows as rows_mod
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import reserved
 from nova_ext_resources.reservation import publication
@@ -77,6 +78,22 @@ class PictureTest(base.TestCase):
             lines[place + 1],
         )
         self.assertGreaterEqual(picture.WIDTH, max(map(len, lines)))
+
+    def test_what_the_host_takes_none_of_now(self) -> None:
+        published = trees.make_publication(
+            rules=constraints.Constraints(refused={trees.CLOS: 'stalled'})
+        )
+
+        lines = [one for one in self.draw(None, published) if 'none' in one]
+
+        self.assertEqual(
+            [
+                '    CUSTOM_RDT_CLOS: 8 total, 2 reserved, 2 used, 4 free, '
+                'takes none now:',
+                # The next line has the alarm.
+            ],
+            lines,
+        )
 
     def test_what_is_not_known_is_said(self) -> None:
         lines = self.draw()
