@@ -112,7 +112,7 @@ def decide(
     if may_move and (found or _count_unmet(view, request, tests)):
         moves, found = _find_nearest(view, request, found, tests)
     request = siblings.move(request, moves) if moves else request
-    found = _name_providers(view, {*found, *gone})
+    found = name_providers(view, {*found, *gone})
     refusal = Decision(
         request=request, moves=moves, view=view, shortfalls=found
     )
@@ -188,7 +188,7 @@ def _count_unmet(
     return sum(one.count_unmet(view, request) for one in tests)
 
 
-def _name_providers(
+def name_providers(
     view: view_obj.HostView, found: Iterable[exception.Shortfall]
 ) -> tuple[exception.Shortfall, ...]:
     """Return shortfalls with the names that providers have on the host."""

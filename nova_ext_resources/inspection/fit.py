@@ -11,9 +11,11 @@ that the reasons are the same.
 from collections.abc import Mapping, Sequence
 import dataclasses
 import enum
+import functools
 from typing import Any, TypeAlias
 
 from nova_ext_resources.claims import base
+from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.schedule import candidates as schedule
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
@@ -25,7 +27,11 @@ from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import candidates as candidates_mod
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.reservation import runs as runs_mod
+from nova_ext_resources.reservation import spare as spare_mod
 
 #: Nova gives it to the provider of a compute service that is disabled.
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
@@ -46,6 +52,7 @@ class Step(enum.StrEnum):
     ``POLICY``: the request groups need more providers than there are.
     ``PLACEMENT``: placement does not offer it, and nothing above says why.
     ``UNITS``: the host cannot give the units, such as ways side by side.
+    ``RESERVATIONS``: what is free is promised to reservations.
     """
 
     SERVICE = 'service'
@@ -56,6 +63,7 @@ class Step(enum.StrEnum):
     POLICY = 'policy'
     PLACEMENT = 'placement'
     UNITS = 'units'
+    RESERVATIONS = 'reservations'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +93,110 @@ Places: TypeAlias = Mapping[str, Mapping[str, int]]
 Offered: TypeAlias = Mapping[str, Sequence[Places]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a host has left.
+
+    :ivar document: what it has published; None: nothing
+    :ivar cells: the free dedicated CPUs of each NUMA cell; None: not known
+    """
+
+    tree: host_tree.HostTree
+    document: stats.Document | None
+    cells: Sequence[set[int]] | None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the host has published which units are free."""
+        return self.document is not None
+
+
+def make_room(
+    host: host_tree.HostTree, published: publication_mod.Publications
+) -> Room:
+    """Return what a host has left now."""
+    found = published.get(host.name)
+    cells = publication_mod.read_cells(found.cells) if found else None
+    return Room(
+        tree=host,
+        document=stats.decode(found.document) if found else None,
+        cells=None if cells is None else [set(one.free) for one in cells],
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What the scheduler's filters leave of the candidates of a request.
+
+    :ivar promises: to reservations; empty where they are not known
+    :ivar now: seconds since the epoch
+    :ivar end: when the server ends
+    """
+
+    demand: demand_mod.Demand
+    trackers: Mapping[str, base.Tracker]
+    tests: Mapping[str, base.ClaimTest]
+    promises: promises_mod.Promises
+    now: int = 0
+    end: int = interval.FOREVER
+
+    @functools.cached_property
+    def judge(self) -> schedule.Judge:
+        asked = self.demand.cells, self.demand.requirement
+        return schedule.Judge(self.trackers, self.tests, *asked)
+
+    def keep(
+        self, room: Room, options: Sequence[schedule.Candidate]
+    ) -> Sequence[schedule.Candidate] | Fit:
+        """Return what a host can give, the best first; or why nothing."""
+        step, short = Step.UNITS, set[exception.Shortfall]()
+        if room.document is not None:
+            asked = room.document, options, lambda: room.cells
+            options = self.judge.choose(*asked)
+            if not options:
+                short.update(self.judge.explain(*asked))
+        view = make_view(room.tree)
+        if options and not self.promises.is_empty:
+            step = Step.RESERVATIONS
+            states = [
+                (place, one.state) for place, one in view.tracked.items()
+            ]
+            spare = spare_mod.Spare(
+                self.promises,
+                {place: one.free for place, one in states}.get,
+                now=self.now,
+                end=self.end,
+                find_capacity={p: s.free + s.used for p, s in states}.get,
+            )
+            broken = [self._list_broken(room, one, spare) for one in options]
+            short.update(*broken)
+            options = [
+                a for a, b in zip(options, broken, strict=True) if not b
+            ]
+        return options or Fit(
+            host=room.tree,
+            step=step,
+            shortfalls=decide.name_providers(view, short),
+            is_sure=room.is_sure,
+        )
+
+    def _list_broken(
+        self, room: Room, candidate: schedule.Candidate, spare: spare_mod.Spare
+    ) -> list[exception.Shortfall]:
+        """Return why a server breaks promises, as ReservationFilter does."""
+        allocations = candidate['allocations']
+        if found := spare.explain(allocations):
+            return found
+        broken, _end = runs_mod.Runs(self.trackers, self.tests).find_verdict(
+            room.document,
+            allocations,
+            self.demand.requirement,
+            spare,
+            is_floating=self.demand.cells == (),
+        )
+        return [runs_mod.explain(broken)] if broken else []
+
+
 class Examiner:
     """Explains one request for host after host.
 
@@ -96,23 +208,18 @@ class Examiner:
 
     def __init__(
         self,
-        demand: demand_mod.Demand,
+        filters: Filters,
         offered: Offered,
         *,
-        trackers: Mapping[str, base.Tracker],
-        tests: Mapping[str, base.ClaimTest],
         published: publication_mod.Publications,
         services: services_mod.Services = _ALL_UP,
         zone: aggregates.Zone = _ANY_ZONE,
     ) -> None:
-        self._demand = demand
+        self._filters = filters
         self._offered = offered
         self._published = published
         self._services = services
         self._zone = zone
-        self._judge = schedule.Judge(
-            trackers, tests, demand.cells, demand.requirement
-        )
 
     def examine(self, host: host_tree.HostTree) -> Fit:
         """Return what becomes of the request on a host."""
@@ -121,41 +228,20 @@ class Examiner:
             return Fit(
                 host=host,
                 step=step,
-                shortfalls=(_of_host(self._demand, reason),),
+                shortfalls=(_of_host(self._filters.demand, reason),),
             )
         offered = self._offered.get(host.root.rp_uuid)
         if not offered:
-            return explain_absence(host, self._demand)
-        return self._ask_filter(host, offered)
-
-    def _ask_filter(
-        self,
-        host: host_tree.HostTree,
-        offered: Sequence[Mapping[str, Mapping[str, int]]],
-    ) -> Fit:
-        """Do what the scheduler's filter does with what placement offers."""
-        published = self._published.get(host.name)
-        document = stats.decode(published.document) if published else None
-        if published is None or document is None:
-            return Fit(host=host, places=offered[0])
-        options = [make_option(one) for one in offered]
-        cells = publication_mod.read_cells(published.cells)
-        free = None if cells is None else [set(one.free) for one in cells]
-        kept = self._judge.choose(document, options, lambda: free)
-        if kept:
-            return Fit(
-                host=host,
-                places={
-                    rp_uuid: one['resources']
-                    for rp_uuid, one in kept[0]['allocations'].items()
-                },
-                is_sure=True,
-            )
+            return explain_absence(host, self._filters.demand)
+        room = make_room(host, self._published)
+        kept = self._filters.keep(room, [make_option(one) for one in offered])
+        if isinstance(kept, Fit):
+            return kept
+        chosen = kept[0]['allocations']
         return Fit(
             host=host,
-            step=Step.UNITS,
-            shortfalls=self._judge.explain(document, options, lambda: free),
-            is_sure=True,
+            places={uuid: one['resources'] for uuid, one in chosen.items()},
+            is_sure=room.is_sure,
         )
 
 

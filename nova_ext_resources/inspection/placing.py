@@ -10,99 +10,37 @@ from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
-from nova_ext_resources.claims import base
 from nova_ext_resources.claims.schedule import candidates as schedule
-from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import candidates as candidates_mod
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import publication as publication_mod
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """What a host has left.
-
-    :ivar document: what it has published; None: nothing
-    :ivar cells: the free dedicated CPUs of each NUMA cell; None: not known
-    """
-
-    tree: host_tree.HostTree
-    document: stats.Document | None
-    cells: Sequence[set[int]] | None
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the host has published which units are free."""
-        return self.document is not None
-
-
-def make_room(
-    host: host_tree.HostTree, published: publication_mod.Publications
-) -> Room:
-    """Return what a host has left now."""
-    found = published.get(host.name)
-    return Room(
-        tree=host,
-        document=stats.decode(found.document) if found else None,
-        cells=_read_cells(found),
-    )
 
 
 class Placing:
     """Servers of one request."""
 
-    def __init__(
-        self,
-        demand: demand_mod.Demand,
-        *,
-        trackers: Mapping[str, base.Tracker],
-        tests: Mapping[str, base.ClaimTest],
-    ) -> None:
-        self._demand = demand
-        self._judge = schedule.Judge(
-            trackers, tests, demand.cells, demand.requirement
-        )
+    def __init__(self, filters: fit_mod.Filters) -> None:
+        self._filters = filters
 
-    def place(self, room: Room) -> Room | fit_mod.Fit:
+    def place(self, room: fit_mod.Room) -> fit_mod.Room | fit_mod.Fit:
         """Return what is left when a host has one more, or why it cannot."""
         host, document, cells = room.tree, room.document, room.cells
         options = self._list_options(host)
         if not options:
-            return fit_mod.explain_absence(host, self._demand)
-        chosen = options[0]
+            return fit_mod.explain_absence(host, self._filters.demand)
+        kept = self._filters.keep(room, options)
+        if isinstance(kept, fit_mod.Fit):
+            return kept
+        chosen = kept[0]
         if document is not None:
-            kept, short = self._ask_filter(document, options, cells)
-            if not kept:
-                return fit_mod.Fit(
-                    host=host, step=fit_mod.Step.UNITS, shortfalls=short
-                )
-            chosen = kept[0]
             cells = self._take_cpus(document, chosen, cells)
-            document = self._judge.take(document, chosen)
-        return Room(
+            document = self._filters.judge.take(document, chosen)
+        return fit_mod.Room(
             tree=_allocate(host, chosen), document=document, cells=cells
         )
-
-    def _ask_filter(
-        self,
-        document: stats.Document,
-        options: Sequence[schedule.Candidate],
-        cells: Sequence[set[int]] | None,
-    ) -> tuple[Sequence[schedule.Candidate], tuple[exception.Shortfall, ...]]:
-        """Return the candidates that the host can give, or why none."""
-
-        def find_free() -> Sequence[set[int]] | None:
-            return cells
-
-        kept = self._judge.choose(document, options, find_free)
-        if kept:
-            return kept, ()
-        return (), self._judge.explain(document, options, find_free)
 
     def _list_options(
         self, host: host_tree.HostTree
@@ -110,7 +48,7 @@ class Placing:
         """Return the candidates that placement would offer."""
         view = fit_mod.make_view(host)
         found = candidates_mod.CandidateSearch(
-            view, fit_mod.make_providers(host), self._demand
+            view, fit_mod.make_providers(host), self._filters.demand
         )
         return [
             fit_mod.make_option(one)
@@ -133,7 +71,7 @@ class Placing:
             return None
         near = self._find_near(document, chosen)
         left = [set(one) for one in cells]
-        for size in self._demand.cells:
+        for size in self._filters.demand.cells:
             able = [
                 (len(one), index)
                 for index, one in enumerate(left)
@@ -150,9 +88,9 @@ class Placing:
         """Return the CPUs among which those of a server are; none if any."""
         caches = _find_cpus(document, chosen, 'c')
         # With several guest cells, one of them near the device would do.
-        if len(self._demand.cells or ()) != 1:
+        if len(self._filters.demand.cells or ()) != 1:
             return caches
-        find_affinity = self._demand.requirement.find_affinity
+        find_affinity = self._filters.demand.requirement.find_affinity
         devices = _find_cpus(
             document,
             chosen,
@@ -160,13 +98,6 @@ class Placing:
             lambda name: find_affinity(name) == requirement.Affinity.REQUIRED,
         )
         return caches & devices or caches | devices
-
-
-def _read_cells(
-    published: publication_mod.Publication | None,
-) -> list[set[int]] | None:
-    found = publication_mod.read_cells(published.cells) if published else None
-    return None if found is None else [set(one.free) for one in found]
 
 
 def _find_cpus(

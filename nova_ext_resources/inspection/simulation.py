@@ -38,7 +38,7 @@ class Simulation:
 
     def __init__(self, published: publication_mod.Publications) -> None:
         self._published = published
-        self._rooms: dict[str, placing_mod.Room] = {}
+        self._rooms: dict[str, fit_mod.Room] = {}
         #: Pools, as the servers so far have left them.
         self._pools: dict[str, host_tree.TreeProvider] = {}
 
@@ -74,10 +74,10 @@ class Simulation:
         """Return whether a host has published which units are free."""
         return self._find_room(host).is_sure
 
-    def _find_room(self, host: host_tree.HostTree) -> placing_mod.Room:
+    def _find_room(self, host: host_tree.HostTree) -> fit_mod.Room:
         room = self._rooms.get(host.name)
         if room is None:
-            room = placing_mod.make_room(host, self._published)
+            room = fit_mod.make_room(host, self._published)
         shared = tuple(
             self._pools.get(one.rp_uuid, one) for one in room.tree.shared
         )

@@ -9,6 +9,9 @@ import os_resource_classes
 
 from nova_ext_resources import exception
 
+#: Nova's own classes, always on its root provider: none of ours.
+NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
+
 #: As the Placement API has it: 255 characters at most, prefix included.
 _CUSTOM_NAME = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 

@@ -20,13 +20,16 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
-
+from nova_ext_resources.reservation import spare as spare_mod
 
 #: What slots have in common that can be exchanged: what they take of which
 #: places, their CPUs, and what they ask for.
@@ -70,6 +73,38 @@ class Runs:
             )
             for place in promise.slot.places
         )
+
+    def find_verdict(
+        self,
+        document: stats.Document | None,
+        allocations: spare_mod.Allocations,
+        requirement: requirement_obj.Requirement | None,
+        spare: spare_mod.Spare,
+        *,
+        is_floating: bool,
+    ) -> tuple[promises_mod.Promise | None, int]:
+        """Return a slot that a server breaks, and until when that holds.
+
+        :param document: of the host; None where nothing is known
+        :param spare: has what is promised while the server is there
+        :returns: see :meth:`find_broken`; the end of what is promised that
+            ends first: fewer slots may be broken then
+        """
+        if document is None:
+            return None, interval.FOREVER
+        view = stats.make_view(document, self._trackers)
+        promised = spare.list_promises({place[0] for place in view.tracked})
+        request = assignment.ClaimRequest(
+            consumer_uuid='',
+            allocations={
+                uuid: one['resources'] for uuid, one in allocations.items()
+            },
+            requirement=requirement or requirement_obj.Requirement(groups=()),
+            pinning=None if is_floating else assignment.Pinning(),
+        )
+        broken = self.find_broken(view, promised, request, spare.now)
+        ends = (one.during.end for one in promised)
+        return broken, min(ends, default=interval.FOREVER)
 
     def find_broken(
         self,
@@ -249,16 +284,20 @@ def _make_request(
     )
 
 
-def make_request(
-    allocations: Mapping[str, Mapping[str, int]],
-    requirement: requirement_obj.Requirement | None,
-    *,
-    is_floating: bool,
-) -> assignment.ClaimRequest:
-    """Return what a server that is not placed yet asks for."""
-    return assignment.ClaimRequest(
-        consumer_uuid='',
-        allocations=allocations,
-        requirement=requirement or requirement_obj.Requirement(groups=()),
-        pinning=None if is_floating else assignment.Pinning(),
+def explain(promise: promises_mod.Promise) -> exception.Shortfall:
+    """Return why a server may not come that would break a promise."""
+    slot = promise.slot
+    place, amount = min(
+        (place, amount)
+        for place, amount in slot.places.items()
+        if place[1] not in resource.NOVA_CLASSES
+    )
+    start = interval.format_time(slot.during.start)
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=0,
+        reason=f'reservation {promise.request.key} needs so many side by '
+        f'side from {start} on, and they would not be left',
     )

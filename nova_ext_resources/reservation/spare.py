@@ -7,7 +7,7 @@ servers hold now they are taken to hold for good. What a server takes beyond
 what is spare would be missing when a reservation begins.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from nova_ext_resources import exception
@@ -53,6 +53,7 @@ class Spare:
         self._find_free = find_free
         self._find_capacity = find_capacity
         self._places = promises.places
+        self._own_key = without.key if without else None
         # What was changed since the promises were read is not among them.
         is_known = without is not None and promises.has(without)
         self._own = without.places if without and is_known else {}
@@ -85,6 +86,17 @@ class Spare:
         if not self._promises.cuts.concern(place):
             return None
         return self._find_capacity(place)
+
+    def list_promises(
+        self, rp_uuids: Iterable[str]
+    ) -> list[promises_mod.Promise]:
+        """Return what is promised of providers while the server is there."""
+        during = interval.Interval(self.now, self.end)
+        return [
+            one
+            for one in self._promises.list_promises(rp_uuids, during)
+            if one.slot.key != self._own_key
+        ]
 
     def find_begin(self, allocations: Allocations) -> int:
         """Return when a server that takes them would be in the way.
@@ -136,7 +148,8 @@ class Spare:
         listed = ', '.join(names[:_MAX_NAMED])
         if len(names) > _MAX_NAMED:
             listed += f' and {len(names) - _MAX_NAMED} others'
-        when = 'now' if start <= self.now else interval.format_time(start)
+        ends = (one.during.end for one in promises)
+        during = interval.Interval(start, max(ends, default=interval.FOREVER))
         left = 'an unknown number' if free is None else str(free)
         return exception.Shortfall(
             rp_uuid=place[0],
@@ -144,7 +157,8 @@ class Spare:
             requested=amount,
             available=max((free or 0) - promised, 0),
             reason=f'of {left} that are free, {promised} are promised to '
-            f'reservation {listed}{self._explain_cut(place, start)} ({when})',
+            f'reservation {listed}{self._explain_cut(place, start)} from '
+            f'{during}',
         )
 
     def _explain_cut(self, place: view_obj.Place, time: int) -> str:

@@ -12,6 +12,7 @@ from nova_ext_resources.claims.schedule import candidates as candidates_mod
 from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources import exception
 from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
@@ -164,7 +165,9 @@ class Beside:
         read: Callable[[], stats.Document | None],
         candidate: Candidate,
     ) -> promises_mod.Promise | None:
-        decide = functools.partial(self._decide, read, candidate)
+        def decide() -> verdicts_mod.Verdict:
+            return self._find_broken(read(), candidate)
+
         if self._spare.end < interval.FOREVER:
             # The next server of a flavor with a lease ends at another time.
             return decide()[0]
@@ -178,7 +181,7 @@ class Beside:
             (rp_uuid, name, amount)
             for rp_uuid, one in sorted(candidate['allocations'].items())
             for name, amount in sorted(one['resources'].items())
-            if name not in request.NOVA_CLASSES
+            if name not in resource.NOVA_CLASSES
         )
         own = self._without.key if self._without else None
         return asked, own, self._kind
@@ -191,16 +194,6 @@ class Beside:
     def _is_floating(self) -> bool:
         return request.find_sizes(self._spec_obj) == ()
 
-    def _decide(
-        self,
-        read: Callable[[], stats.Document | None],
-        candidate: Candidate,
-    ) -> verdicts_mod.Verdict:
-        document = read()
-        if document is None:
-            return None, interval.FOREVER
-        return self._find_broken(document, candidate)
-
     def _keep_counted(
         self,
         host_state: Any,
@@ -211,8 +204,6 @@ class Beside:
         document, _is_used = self._installed.consumption.read(
             host_state, text, self._judge
         )
-        if document is None:
-            return candidates
         kept = [
             one
             for one in candidates
@@ -224,39 +215,22 @@ class Beside:
         return kept
 
     def _find_broken(
-        self, document: stats.Document, candidate: Candidate
+        self, document: stats.Document | None, candidate: Candidate
     ) -> verdicts_mod.Verdict:
-        view = stats.make_view(document, self._installed.trackers)
-        spare = self._spare
-        promised = self._promises.list_promises(
-            {place[0] for place in view.tracked},
-            interval.Interval(spare.now, spare.end),
+        return self._installed.runs.find_verdict(
+            document,
+            candidate['allocations'],
+            self._requirement,
+            self._spare,
+            is_floating=self._is_floating,
         )
-        own = self._without.key if self._without else None
-        broken = self._installed.runs.find_broken(
-            view,
-            [one for one in promised if one.slot.key != own],
-            runs_mod.make_request(
-                {
-                    rp_uuid: one['resources']
-                    for rp_uuid, one in candidate['allocations'].items()
-                },
-                self._requirement,
-                is_floating=self._is_floating,
-            ),
-            spare.now,
-        )
-        ends = (one.during.end for one in promised)
-        return broken, min(ends, default=interval.FOREVER)
 
     def _explain_runs(
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> set[exception.Shortfall]:
         document = stats.decode(request.find_text(host_state))
-        if document is None:
-            return set()
         broken = [self._find_broken(document, one)[0] for one in candidates]
-        return {_make_shortfall(one) for one in broken if one is not None}
+        return {runs_mod.explain(one) for one in broken if one is not None}
 
     @functools.cached_property
     def _judge(self) -> candidates_mod.Judge:
@@ -286,22 +260,4 @@ def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
         f'{promise.request.key} was planned on it, and has other resource '
         f'providers now; {advice}',
         is_permanent=is_free,
-    )
-
-
-def _make_shortfall(promise: promises_mod.Promise) -> exception.Shortfall:
-    slot = promise.slot
-    place, amount = min(
-        (place, amount)
-        for place, amount in slot.places.items()
-        if place[1] not in request.NOVA_CLASSES
-    )
-    start = interval.format_time(slot.during.start)
-    return exception.Shortfall(
-        rp_uuid=place[0],
-        resource_class=place[1],
-        requested=amount,
-        available=0,
-        reason=f'reservation {promise.request.key} needs so many side by '
-        f'side from {start} on, and they would not be left',
     )

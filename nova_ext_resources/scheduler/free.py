@@ -5,6 +5,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.scheduler import request
@@ -58,7 +59,7 @@ class Free:
         host_state = self.host_state
         if host_state is None:
             return None
-        if place[0] == host_state.uuid and place[1] in request.NOVA_CLASSES:
+        if place[0] == host_state.uuid and place[1] in resource.NOVA_CLASSES:
             return _report_own(host_state, place[1])
         document = stats.decode(request.find_text(host_state))
         if document is None:

@@ -16,6 +16,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims import lease
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import lending
 
@@ -30,9 +31,6 @@ DATABASE_ERRORS = (
 
 #: Scheduler hint that names the reservation of a server.
 HINT = 'nova_ext:reservation'
-
-#: Nova's own classes, always on its root provider: none of ours.
-NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
 
 
 def find_requirement(
@@ -51,7 +49,7 @@ def find_requirement(
 
 def find_classes(requirement: requirement_obj.Requirement) -> frozenset[str]:
     """Return the resource classes that are not Nova's own."""
-    return frozenset(requirement.resources) - NOVA_CLASSES
+    return frozenset(requirement.resources) - resource.NOVA_CLASSES
 
 
 def get_extra_specs(spec_obj: Any) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
 
 _FORBIDDEN = 403
@@ -148,9 +149,11 @@ def add_units(parser: argparse.ArgumentParser) -> None:
 
 def read_published(
     arguments: argparse.Namespace,
+    promises: promises_mod.Promises | None = None,
 ) -> publication.Publications | None:
     """Return what hosts have published.
 
+    :param promises: takes what is promised to reservations
     :returns: host -> its publication; None where no configuration is named
     :raises CommandError: there is no such file
     :raises ExtResourcesError: the database cannot be read
@@ -160,7 +163,7 @@ def read_published(
     # What it imports for the database takes a second.
     published = importlib.import_module('nova_ext_resources.cmd.osc.published')
     found: publication.Publications = published.read(
-        config_files.read(arguments)
+        config_files.read(arguments), promises
     )
     return found
 

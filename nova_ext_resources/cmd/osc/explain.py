@@ -19,8 +19,8 @@ from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import overview
-from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import promises as promises_mod
 
 #: Providers of which is asked who holds them, unless --holders says more.
 _MAX_ASKED = 40
@@ -36,6 +36,7 @@ _STEPS = {
     fit_mod.Step.POLICY: 'have a provider for each group',
     fit_mod.Step.PLACEMENT: 'are offered by placement',
     fit_mod.Step.UNITS: 'can give the units, as far as they publish them',
+    fit_mod.Step.RESERVATIONS: 'keep what is promised to reservations',
 }
 
 #: Their reasons are not about one resource.
@@ -176,17 +177,15 @@ class Explain(cloud.DrawnCommand):
         demand: demand_mod.Demand,
         wish: aggregates_mod.Wish,
     ) -> _Answer:
-        published = cloud.read_published(arguments) or {}
+        promises = promises_mod.Promises()
+        published = cloud.read_published(arguments, promises) or {}
         hosts, offered, refusal = wanted.read_hosts(
             self.placement, arguments.host, demand
         )
         aggregates = self.read_aggregates()
-        trackers = plugins.load_trackers()
         examiner = fit_mod.Examiner(
-            demand,
+            wanted.make_filters(demand, wish.extra_specs, promises),
             offered,
-            trackers=trackers,
-            tests=plugins.load_claim_tests(trackers),
             published=published,
             services=self.read_services(one.name for one in hosts),
             zone=wanted.read_zone(self.placement, aggregates, wish.zone),
@@ -266,11 +265,13 @@ def _count_steps(answer: _Answer) -> list[dict[str, Any]]:
     left = len(answer.fits)
     counted = []
     for step, words in _STEPS.items():
+        out = sum(one.step is step for one in answer.fits if step)
         if step is fit_mod.Step.ZONE and not answer.zone:
             continue
-        left -= sum(
-            step is not None and one.step is step for one in answer.fits
-        )
+        # As without reservations, or where they are not known.
+        if step is fit_mod.Step.RESERVATIONS and not out:
+            continue
+        left -= out
         counted.append({'step': words, 'hosts': left})
     return counted if answer.fits else []
 

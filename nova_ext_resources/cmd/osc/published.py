@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What hosts have published, from the database of the reservations."""
+"""What the database of the reservations has for those that only look."""
 
 import os
 
@@ -9,15 +9,20 @@ from oslo_config import cfg
 from oslo_utils import timeutils
 
 from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import publications
+from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import schema
 
 
-def read(conf: cfg.ConfigOpts) -> publication.Publications:
+def read(
+    conf: cfg.ConfigOpts, promises: promises_mod.Promises | None = None
+) -> publication.Publications:
     """Return host -> its publication.
 
+    :param promises: takes what is promised to reservations
     :raises CommandError: there is no such database
     :raises ExtResourcesError: the database cannot be read
     """
@@ -33,4 +38,8 @@ def read(conf: cfg.ConfigOpts) -> publication.Publications:
             'connection that nova-scheduler has.'
         )
     schema.check(database)
-    return publications.read(database, int(timeutils.utcnow_ts()))
+    now = int(timeutils.utcnow_ts())
+    if promises is not None:
+        with database.transaction() as connection:
+            reader.Reader(promises).refresh(connection, now)
+    return publications.read(database, now)

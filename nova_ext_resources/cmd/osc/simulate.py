@@ -19,8 +19,8 @@ from nova_ext_resources.inspection import placing as placing_mod
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import overview
-from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import promises as promises_mod
 
 #: Servers that are tried on each host, or rounds of a mix, unless --count
 #: says so.
@@ -59,13 +59,14 @@ class Simulate(cloud.DrawnCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Data:
+        self._promises = promises_mod.Promises()
         if parsed_args.mix:
             return self._mix(parsed_args)
-        request, demand = self._read(parsed_args, parsed_args.flavor)
+        request, filters = self._read(parsed_args, parsed_args.flavor)
         aggregates = self.read_aggregates()
         wish = wanted.make_wish(parsed_args, request)
         with cloud.asking():
-            found, left_out = self._simulate(parsed_args, demand, aggregates)
+            found, left_out = self._simulate(parsed_args, filters, aggregates)
         data = {
             'flavor': parsed_args.flavor,
             'image': parsed_args.image or '',
@@ -89,7 +90,7 @@ class Simulate(cloud.DrawnCommand):
         parts = _unite(arguments.mix)
         read = {name: self._read(arguments, name) for name in parts}
         aggregates = self.read_aggregates()
-        requests = [request for request, _demand in read.values()]
+        requests = [request for request, _filters in read.values()]
         wish = wanted.make_wish(arguments, *requests)
         notes = [
             note
@@ -101,9 +102,9 @@ class Simulate(cloud.DrawnCommand):
             )
         ]
         with cloud.asking():
-            demands = {name: demand for name, (_, demand) in read.items()}
+            filters = {name: one for name, (_, one) in read.items()}
             found, hosts, left_out = self._simulate_mix(
-                arguments, parts, demands, aggregates
+                arguments, parts, filters, aggregates
             )
         data = {
             'mix': format_columns.DictColumn(parts),
@@ -121,8 +122,8 @@ class Simulate(cloud.DrawnCommand):
 
     def _read(
         self, arguments: argparse.Namespace, name: str
-    ) -> tuple[flavor_request.FlavorRequest, demand_mod.Demand]:
-        """Return what a flavor requests.
+    ) -> tuple[flavor_request.FlavorRequest, fit_mod.Filters]:
+        """Return what a flavor requests, and what decides about that.
 
         :raises CommandError: it has mistakes
         """
@@ -131,17 +132,21 @@ class Simulate(cloud.DrawnCommand):
             raise exceptions.CommandError(
                 '\n'.join((f'Correct flavor {name}:', *request.mistakes))
             )
-        return request, request.demand
+        return request, wanted.make_filters(
+            request.demand, request.extra_specs, self._promises
+        )
 
     def _simulate(
         self,
         arguments: argparse.Namespace,
-        demand: demand_mod.Demand,
+        filters: fit_mod.Filters,
         aggregates: _Aggregates,
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """Return rows, and why the one host that is asked for is left out."""
-        made = simulation.Simulation(cloud.read_published(arguments) or {})
-        placing = _make_placing(demand)
+        made = simulation.Simulation(
+            cloud.read_published(arguments, self._promises) or {}
+        )
+        placing, demand = placing_mod.Placing(filters), filters.demand
         found, offered, _refusal = wanted.read_hosts(
             self.placement, arguments.host, demand
         )
@@ -163,10 +168,13 @@ class Simulate(cloud.DrawnCommand):
         self,
         arguments: argparse.Namespace,
         parts: Mapping[str, int],
-        demands: Mapping[str, demand_mod.Demand],
+        filters: Mapping[str, fit_mod.Filters],
         aggregates: _Aggregates,
     ) -> tuple[simulation.Mixed, list[dict[str, Any]], list[str]]:
-        made = simulation.Simulation(cloud.read_published(arguments) or {})
+        made = simulation.Simulation(
+            cloud.read_published(arguments, self._promises) or {}
+        )
+        demands = {name: one.demand for name, one in filters.items()}
         # With the sharing providers of all that any of them requests.
         hosts, left_out = self._list_usable(
             arguments,
@@ -179,7 +187,7 @@ class Simulate(cloud.DrawnCommand):
             made,
             hosts,
             {
-                name: (_make_placing(demands[name]), number)
+                name: (placing_mod.Placing(filters[name]), number)
                 for name, number in parts.items()
             },
             arguments.count or _MOST,
@@ -333,13 +341,6 @@ def _unite(parts: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, number in parts:
         made[name] = made.get(name, 0) + number
     return made
-
-
-def _make_placing(demand: demand_mod.Demand) -> placing_mod.Placing:
-    trackers = plugins.load_trackers()
-    return placing_mod.Placing(
-        demand, trackers=trackers, tests=plugins.load_claim_tests(trackers)
-    )
 
 
 def _make_host(

@@ -10,6 +10,7 @@ from typing import Any
 import urllib.parse
 
 from osc_lib import exceptions
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_ext_resources.cmd.osc import cloud
@@ -24,20 +25,18 @@ from nova_ext_resources.placement import overview
 from nova_ext_resources.placement import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation import promises as promises_mod
 
 _NOT_FOUND = 404
 
-#: Whoever names a configuration file may expect that it is.
-_NOT_COUNTED = (
-    'Reservations are not counted: a scheduler with ReservationFilter also '
-    'keeps what is reserved for others.'
-)
-
-_NO_UNITS = (
+#: What is not counted where no configuration file is named.
+_WITHOUT_DATABASE = (
     'Only amounts are compared, not units, such as whether ways are side by '
     'side, nor what a host refuses by itself: one with RMD takes only servers '
     'with CPUs of their own. --config-file names the database of the '
-    'reservations, in which schedulers note what hosts publish.'
+    'reservations, in which schedulers note what hosts publish.',
+    'Reservations are not counted: --config-file names their database.',
 )
 
 _NOT_ASKED = (
@@ -100,6 +99,28 @@ def read_request(
     if arguments.image:
         image = _find_image(command.make_adapter('image'), arguments.image)
     return flavor_request.read(flavor, image, plugins.load_grammar())
+
+
+def make_filters(
+    demand: demand_mod.Demand,
+    extra_specs: Mapping[str, str],
+    promises: promises_mod.Promises,
+) -> fit_mod.Filters:
+    """Return what decides about a request, as schedulers do now.
+
+    :param extra_specs: of the flavor, which may say when its servers end
+    :param promises: to reservations; empty where they are not known
+    """
+    trackers = plugins.load_trackers()
+    now = int(timeutils.utcnow_ts())
+    return fit_mod.Filters(
+        demand=demand,
+        trackers=trackers,
+        tests=plugins.load_claim_tests(trackers),
+        promises=promises,
+        now=now,
+        end=lending.find_end(extra_specs, now),
+    )
 
 
 def make_wish(
@@ -230,10 +251,10 @@ def list_notes(
     more: Iterable[str] = (),
 ) -> list[str]:
     """Return what is not counted."""
-    has_units = (arguments.config_file, arguments.config_dir) != (None, None)
+    is_read = (arguments.config_file, arguments.config_dir) != (None, None)
     return [
         *request.notes,
-        _NOT_COUNTED if has_units else _NO_UNITS,
+        *(() if is_read else _WITHOUT_DATABASE),
         *more,
         _NOT_ASKED,
     ]

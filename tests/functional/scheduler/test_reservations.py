@@ -25,6 +25,8 @@ import sqlalchemy as sa
 from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
+from nova_ext_resources.inspection import fit
+from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
@@ -37,6 +39,7 @@ from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import reservations
 from nova_ext_resources.scheduler import reserved
 from tests.functional.scheduler import reserving
+from tests.unit.reservation import hosts as planned
 from tests.unit.reservation.store import stores
 
 
@@ -58,9 +61,39 @@ class OthersTest(reserving.ReservingTestCase):
             uuidsentinel.server,
             'req-1',
             'VCPU of provider a: 4 requested, 1 available',
-            'of 7 that are free, 6 are promised to reservation lease (now)',
+            'of 7 that are free, 6 are promised to reservation lease from ',
         ):
             self.assertIn(part, line)
+
+    def test_explain_says_what_the_filter_does(self) -> None:
+        self.reserve(vcpus=5)
+        self.used = {'a': 1}
+        for vcpus in range(1, 8):
+            passed = self.run_filter(self.make_hosts(vcpus), self.make_spec())
+            filters = fit.Filters(
+                demand=planned.make_demand(_={'VCPU': vcpus}),
+                trackers=planned.TRACKERS,
+                tests=planned.make_tests(),
+                promises=self.filter._followed.promises,
+                now=reserving.NOW,
+            )
+            root = host_tree.TreeProvider(
+                rp_uuid='a',
+                name='a',
+                amounts={'VCPU': host_tree.Amount(capacity=8, used=1)},
+            )
+            kept = filters.keep(
+                fit.make_room(host_tree.HostTree(providers=(root,)), {}),
+                [fit.make_option({'a': {'VCPU': vcpus}})],
+            )
+
+            self.assertEqual(vcpus <= 2, 'a' in passed)
+            if 'a' in passed:
+                self.assertIsInstance(kept, list)
+                continue
+            assert isinstance(kept, fit.Fit)
+            [short] = kept.shortfalls
+            self.assertIn(short.reason, self.log.output)
 
     def test_one_that_finds_no_host_is_told_why(self) -> None:
         self.reserve(vcpus=8, servers=2)

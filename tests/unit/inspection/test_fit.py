@@ -15,11 +15,14 @@ from nova_ext_resources.inspection import services
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
+from tests.unit.reservation import test_promises
 
 GRAMMAR = extra_specs.Grammar(attributes=device.DeviceTracker.ATTRIBUTES)
 
@@ -49,14 +52,21 @@ def examine(
     *,
     offered: Mapping[str, Mapping[str, int]] | None = None,
     published: publication.Publication | None = None,
+    promises: promises_mod.Promises | None = None,
+    end: int = interval.FOREVER,
     **fields: Any,
 ) -> fit_mod.Fit:
     tree = tree or trees.make_tree()
-    return fit_mod.Examiner(
-        demand,
-        {trees.ROOT: [offered]} if offered else {},
+    filters = fit_mod.Filters(
+        demand=demand,
         trackers=hosts.TRACKERS,
         tests=hosts.make_tests(),
+        promises=promises or promises_mod.Promises(),
+        end=end,
+    )
+    return fit_mod.Examiner(
+        filters,
+        {trees.ROOT: [offered]} if offered else {},
         published={tree.name: published} if published else {},
         **fields,
     ).examine(tree)
@@ -353,3 +363,77 @@ class OfferedTest(base.TestCase):
 
         self.assertIs(Step.UNITS, fit.step)
         self.assertIn('dedicated CPUs', fit.shortfalls[0].reason)
+
+
+class ReservationsTest(base.TestCase):
+    """Two servers hold six of eight ways, and two are free."""
+
+    OFFER: Mapping[str, Mapping[str, int]] = {
+        trees.ROOT: {'VCPU': 1},
+        trees.L3_0: {WAYS: 2},
+    }
+
+    def promise(
+        self, ways: int, start: int = 100, end: int = 200
+    ) -> promises_mod.Promises:
+        """Promise ways of the cache to a reservation."""
+        during = hosts.span(start, end)
+        slot = test_promises.make_slot(
+            'n1/0', during, {(trees.L3_0, WAYS): ways}
+        )
+        request = hosts.make_request(
+            'n1', during, hosts.make_demand(_={WAYS: ways}, cells=(1,))
+        )
+        promises = promises_mod.Promises()
+        promises.take(request, (dataclasses.replace(slot, host='compute-1'),))
+        return promises
+
+    def test_the_reservation_in_the_way_is_named(self) -> None:
+        fit = examine(ask_for(2), offered=self.OFFER, promises=self.promise(1))
+
+        self.assertIs(Step.RESERVATIONS, fit.step)
+        self.assertEqual(
+            [
+                'CUSTOM_LLC_WAYS of L3_0: 2 requested, 1 available: of 2 that '
+                'are free, 1 are promised to reservation n1 from '
+                '1970-01-01T00:01:40Z to 1970-01-01T00:03:20Z'
+            ],
+            [str(one) for one in fit.shortfalls],
+        )
+        self.assertEqual({}, fit.places)
+
+    def test_what_is_in_nobodys_way(self) -> None:
+        for promises, end in (
+            # One way is left.
+            (self.promise(1), interval.FOREVER),
+            # The server ends before.
+            (self.promise(2), 100),
+            (self.promise(2), 50),
+        ):
+            fit = examine(
+                ask_for(1),
+                offered={**self.OFFER, trees.L3_0: {WAYS: 1}},
+                promises=promises,
+                end=end,
+            )
+
+            self.assertIsNone(fit.step)
+
+    def test_units_that_would_be_apart(self) -> None:
+        """Four ways are free; two of them are promised side by side."""
+        for masks, step in (
+            ({trees.ONE: 0x003, trees.TWO: 0x0C0}, None),
+            ({trees.ONE: 0x003, trees.TWO: 0x060}, Step.RESERVATIONS),
+        ):
+            fit = examine(
+                ask_for(2, hw__cpu_policy='dedicated'),
+                trees.make_tree({trees.ONE: 2, trees.TWO: 2}),
+                offered={trees.ROOT: {'PCPU': 1}, trees.L3_0: {WAYS: 2}},
+                published=trees.make_publication(masks),
+                promises=self.promise(2),
+            )
+
+            self.assertIs(step, fit.step)
+        [short] = fit.shortfalls
+        self.assertEqual('L3_0', short.rp_key)
+        self.assertIn('reservation n1 needs so many side by side', str(short))

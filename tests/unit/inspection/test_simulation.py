@@ -15,6 +15,7 @@ from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
@@ -73,6 +74,7 @@ def simulate(
     published: publication.Publication | None = None,
     most: int = 100,
     tree: host_tree.HostTree | None = None,
+    promises: promises_mod.Promises | None = None,
 ) -> simulation.Simulated:
     """Place servers on a host, by default of eight ways that are free."""
     tree = tree or trees.make_tree({})
@@ -81,11 +83,20 @@ def simulate(
     )
     tree = dataclasses.replace(tree, providers=(root, *tree.providers[1:]))
     made = simulation.Simulation({tree.name: published} if published else {})
-    return made.run(tree, make_placing(demand), most)
+    return made.run(tree, make_placing(demand, promises), most)
 
 
-def make_placing(demand: demand_mod.Demand) -> placing.Placing:
-    return placing.Placing(demand, trackers=hosts.TRACKERS, tests=TESTS)
+def make_placing(
+    demand: demand_mod.Demand, promises: promises_mod.Promises | None = None
+) -> placing.Placing:
+    return placing.Placing(
+        fit_mod.Filters(
+            demand=demand,
+            trackers=hosts.TRACKERS,
+            tests=TESTS,
+            promises=promises or promises_mod.Promises(),
+        )
+    )
 
 
 def make_hosts(
@@ -131,6 +142,14 @@ class SimulationTest(base.TestCase):
 
         self.assertEqual(0, made.number)
         self.assertIn('takes none of', made.fit.shortfalls[0].reason)
+
+    def test_what_is_promised_is_left(self) -> None:
+        promises = test_fit.ReservationsTest('promise').promise(5)
+        for published in (None, trees.make_publication({})):
+            made = simulate(ask_for(1), published, promises=promises)
+
+            self.assertEqual(3, made.number)
+            self.assertIs(Step.RESERVATIONS, made.fit.step)
 
     def test_units_are_given_one_after_the_other(self) -> None:
         found = simulate(ask_for(3), trees.make_publication({}))

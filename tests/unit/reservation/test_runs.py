@@ -5,6 +5,7 @@
 import random
 from typing import Any
 
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import runs as runs_mod
@@ -51,10 +52,11 @@ class RunsTest(base.TestCase):
         found = self.runs.find_broken(
             view,
             promises,
-            runs_mod.make_request(
-                {rp_uuid: {WAYS: ways}},
-                builders.make_requirement(_={WAYS: ways}),
-                is_floating=False,
+            assignment.ClaimRequest(
+                consumer_uuid='',
+                allocations={rp_uuid: {WAYS: ways}},
+                requirement=builders.make_requirement(_={WAYS: ways}),
+                pinning=assignment.Pinning(),
             ),
             now=0,
         )

@@ -9,9 +9,12 @@ from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
 from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation.store import stores
 
 
 class ReadPublishedTest(base.TestCase):
@@ -48,3 +51,17 @@ class ReadPublishedTest(base.TestCase):
         schema.ensure(database_mod.Database(self.url))
 
         self.assertFalse(cloud.read_published(self.arguments))
+
+    def test_what_is_promised_is_read_if_it_is_asked_for(self) -> None:
+        schema.ensure(database_mod.Database(self.url))
+        during = hosts.span(2**31, 2**31 + 60)
+        admission = stores.make_admission(self.url)
+        admission.admit(
+            hosts.make_request('n1', during), now=0, reason=stores.REASON
+        )
+        promises = promises_mod.Promises()
+
+        cloud.read_published(self.arguments, promises)
+
+        self.assertEqual({'n1'}, promises.reservations.keys())
+        self.assertTrue(promises.is_promised('a'))
