@@ -207,6 +207,28 @@ class Calendar:
             for place, amount in places.items()
         )
 
+    def list_counts(
+        self,
+        needs: Iterable[tuple[Iterable[view.Place], int]],
+        since: int,
+        most: int,
+    ) -> Iterator[tuple[int, int]]:
+        """Return from when on how many times all amounts are there at once.
+
+        In order of time; ``most`` times at most.
+
+        :param needs: each amount, with the places of which one must have it
+        """
+        columns = self._columns
+        return profile.list_counts(
+            [
+                ([columns[place].free for place in places], amount)
+                for places, amount in needs
+            ],
+            since,
+            most,
+        )
+
     def find_earliest(
         self, places: Places, *, seconds: int, window: interval.Interval
     ) -> int | None:

@@ -32,7 +32,6 @@ class Fleet:
         included
     :ivar shared: uuids of providers that several hosts use
     :ivar shared_classes: the classes of these
-    :ivar spread: classes of which some host has several providers
     :param trackers: all that are installed, by name. Places of others, and of
         those that cannot join states, are left out: nothing can be reserved
         there
@@ -68,12 +67,6 @@ class Fleet:
             name: host_mod.list_places(one.view)
             for name, one in self.hosts.items()
         }
-        self.spread = frozenset(
-            resource_class
-            for classes in self.places.values()
-            for resource_class, places in classes.items()
-            if len(places) > 1
-        )
         #: Host -> its places of which not only the number matters.
         self._units = {
             name: found
@@ -274,8 +267,10 @@ class Fleet:
         :param servers: of that host, which are to be booked, or in place of
             their bookings
         """
-        servers = [*servers]
-        for place in self._units.get(name, ()):
+        units = self._units.get(name, ())
+        # Of many servers nothing is looked at where units are all alike.
+        servers = [*servers] if units else []
+        for place in units:
             ours = [*self._list_stays(place, servers)]
             if not ours:
                 continue

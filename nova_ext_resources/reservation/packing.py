@@ -2,6 +2,7 @@
 
 """The servers of one request, put on hosts for one interval."""
 
+import collections
 from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
@@ -35,6 +36,8 @@ class Packing:
 
     :ivar servers: as many servers as fit, ``most`` at most
     :param tests: all claim tests that are installed, by name
+    :param gives_up: whether none are placed any more once it is certain that
+        fewer than ``least`` fit
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class Packing:
         tests: Mapping[str, base.ClaimTest],
         request: request_mod.Request,
         during: interval.Interval,
+        *,
+        gives_up: bool = False,
     ) -> None:
         self._fleet = fleet
         self._tests = tests
@@ -51,7 +56,9 @@ class Packing:
         self._amounts = dict(sorted(request.demand.largest.items()))
         #: Of hosts that have the amounts.
         self._short: dict[str, shortfalls_mod.Found] = {}
-        self.servers = self._place()
+        self._fewest = request.least if gives_up else 0
+        self.servers: PlannedServers = ()
+        self._place()
 
     @property
     def is_enough(self) -> bool:
@@ -62,38 +69,82 @@ class Packing:
 
     @functools.cached_property
     def shortfalls(self) -> shortfalls_mod.Shortfalls:
-        """What is short on each host for one more server."""
+        """What is short on each host for one more server.
+
+        Or for all of them, where they must be on the same host.
+        """
+        servers = self._request.least if self._is_together else 1
         hosts = [
             one
             for one in list_hosts(self._fleet, self._request)
-            if one.name not in self._short
+            if self._is_together or one.name not in self._short
         ]
         with self._sharing(self.servers):
-            short = room_mod.list_short(
-                self._fleet, hosts, self._amounts, self._during
+            found = room_mod.list_short(
+                self._fleet, hosts, self._amounts, self._during, servers
             )
-            found = [*zip(hosts, short, strict=True)]
+            short = {
+                host.name: (host, one)
+                for host, (_fits, one) in zip(hosts, found, strict=True)
+                if one
+            }
         return shortfalls_mod.Shortfalls(
-            [one for one in found if one[1]], self._short
+            short.values(),
+            {k: v for k, v in self._short.items() if k not in short},
         )
 
-    def _place(self) -> PlannedServers:
+    @property
+    def _is_together(self) -> bool:
+        return self._request.affinity is request_mod.Affinity.SAME_HOST
+
+    def _place(self) -> None:
         affinity, most = self._request.affinity, self._request.most
-        placed: PlannedServers = ()
         with contextlib.ExitStack() as stack:
-            for host in self._list_possible():
-                if affinity is request_mod.Affinity.SAME_HOST:
-                    placed = max(placed, self._fill(host, 0, most), key=len)
+            for host in self._list_promising():
+                if self._is_together:
+                    found = self._fill(host, 0, most)
+                    self.servers = max(self.servers, found, key=len)
                 else:
-                    left = most - len(placed)
+                    left = most - len(self.servers)
                     if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
                         left = 1
-                    found = self._fill(host, len(placed), left)
-                    placed += found
+                    found = self._fill(host, len(self.servers), left)
+                    self.servers += found
                     stack.enter_context(self._sharing(found))
-                if len(placed) == most:
+                if len(self.servers) == most:
                     break
-        return placed
+
+    def _list_promising(self) -> Iterator[host_mod.Host]:
+        """Return the hosts in turn, while it is worth while to fill them."""
+        if self._is_together:
+            yield from self._list_largest()
+            return
+        affinity = self._request.affinity
+        ahead: collections.deque[tuple[host_mod.Host, int]]
+        ahead, hope = collections.deque(), 0
+        for host, fits in self._list_possible():
+            if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+                fits = 1
+            ahead.append((host, fits))
+            hope += fits
+            # No further is looked ahead than until enough may fit.
+            while ahead and len(self.servers) + hope >= self._fewest:
+                host, fits = ahead.popleft()
+                hope -= fits
+                yield host
+
+    def _list_largest(self) -> Iterator[host_mod.Host]:
+        """Return the hosts that may have more servers than one before."""
+        others = []
+        for host, fits in self._list_possible():
+            if fits >= self._request.most:
+                yield host
+            elif fits >= self._fewest:
+                others.append((host, fits))
+        for host, fits in sorted(others, key=lambda one: -one[1]):
+            if fits <= len(self.servers):
+                return
+            yield host
 
     def _sharing(
         self, servers: PlannedServers
@@ -111,18 +162,18 @@ class Packing:
             ]
         )
 
-    def _list_possible(self) -> Iterator[host_mod.Host]:
-        """Return the hosts whose amounts do for one server."""
+    def _list_possible(self) -> Iterator[tuple[host_mod.Host, int]]:
+        """Return hosts with the number of servers that amounts do for."""
         ask = starts.make_ask(self._fleet, self._request)
         for name in self._fleet.index.find(ask, self._during):
             host = self._fleet.hosts[name]
             if self._request.zone not in (None, host.zone):
                 continue
-            (short,) = room_mod.list_short(
+            ((fits, _short),) = room_mod.list_short(
                 self._fleet, [host], self._amounts, self._during
             )
-            if not short:
-                yield host
+            if fits:
+                yield host, fits
 
     def _fill(
         self, host: host_mod.Host, first: int, most: int

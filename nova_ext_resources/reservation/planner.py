@@ -152,7 +152,7 @@ class Planner:
                 f'{interval.format_time(request.during.start)}, before now '
                 f'({interval.format_time(now)})'
             )
-        packing = self.pack(request, request.during)
+        packing = self.pack(request, request.during, gives_up=False)
         if packing.is_enough:
             return Plan(during=request.during, servers=packing.servers)
         return (
@@ -249,10 +249,19 @@ class Planner:
         )
 
     def pack(
-        self, request: request_mod.Request, during: interval.Interval
+        self,
+        request: request_mod.Request,
+        during: interval.Interval,
+        *,
+        gives_up: bool = True,
     ) -> packing_mod.Packing:
-        """Put a request on hosts, nothing being moved; change nothing."""
-        return packing_mod.Packing(self.fleet, self._tests, request, during)
+        """Put a request on hosts, nothing being moved; change nothing.
+
+        :param gives_up: see :class:`.packing.Packing`
+        """
+        return packing_mod.Packing(
+            self.fleet, self._tests, request, during, gives_up=gives_up
+        )
 
     def _find_start(
         self, request: request_mod.Request, latest: int

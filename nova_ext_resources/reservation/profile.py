@@ -15,7 +15,7 @@ same and one move of the list's tail to add.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 from nova_ext_resources.reservation import interval
@@ -173,3 +173,27 @@ def list_lowest(
         min(one._values[right(one._times, start) - 1 : left(one._times, end)])
         for one in profiles
     ]
+
+
+def list_counts(
+    needs: Iterable[tuple[Sequence[Profile], int]], since: int, most: int
+) -> Iterator[tuple[int, int]]:
+    """Return from when on how often all amounts are in profiles at once.
+
+    :param needs: each amount, with the profiles of which one must have it
+    :param most: so often at most
+    """
+    right, needs = bisect.bisect_right, [*needs]
+    times = {since}
+    for profiles, _amount in needs:
+        for one in profiles:
+            times.update(one._times[right(one._times, since) :])
+    for time in sorted(times):
+        number = most
+        for profiles, amount in needs:
+            had = 0
+            for one in profiles:
+                value = one._values[right(one._times, time) - 1]
+                had += max(value, 0) // amount
+            number = min(number, had)
+        yield time, number

@@ -12,6 +12,7 @@ from collections.abc import (
 )
 import dataclasses
 import itertools
+import sys
 from typing import Any
 
 from nova_ext_resources.claims import base
@@ -120,8 +121,10 @@ class Room:
         self, made: server_mod.PlannedServer
     ) -> tuple[exception.Shortfall, ...]:
         """Return what is short because the host chooses units as it does."""
-        found = find_refused(self._fleet, [*self._taken, made])
-        return found.get(self._host.name, ())
+        refused = self._fleet.find_refused(
+            self._host.name, itertools.chain(self._taken, [made])
+        )
+        return (_explain_refused(self._host, *refused),) if refused else ()
 
     def _accept(
         self, made: server_mod.PlannedServer, decision: decide.Decision
@@ -234,13 +237,15 @@ def list_short(
     hosts: Collection[host_mod.Host],
     amounts: Mapping[str, int],
     during: interval.Interval,
-) -> Iterator[list[shortfalls_mod.Short]]:
-    """Return the classes of which no provider of a host has enough free.
+    servers: int = 1,
+) -> Iterator[tuple[int, list[shortfalls_mod.Short]]]:
+    """Return how many servers a host may have room for, and what is short.
 
-    By amounts alone, so that it is quick: none does not mean that it fits.
+    By amounts alone, so that it is quick: no more fit, and fewer may.
 
     :param hosts: of each of which that is returned
-    :param amounts: of each class, what one provider must have
+    :param amounts: of each class, what one provider must have for a server
+    :param servers: what has room for so many is not short
     """
     places = [fleet.places[one.name] for one in hosts]
     free = iter(
@@ -255,16 +260,22 @@ def list_short(
         )
     )
     for classes in places:
-        short = []
+        short, fewest = [], sys.maxsize
         for name, amount in amounts.items():
-            best, most = None, 0
+            best, most, fits = None, 0, 0
             for place in classes.get(name, ()):
                 left = next(free)
                 if best is None or left > most:
                     best, most = place, max(left, 0)
-            if most < amount:
-                short.append(shortfalls_mod.Short(name, amount, best, most))
-        yield short
+                fits += max(left, 0) // amount
+            fewest = min(fewest, fits)
+            if fits < servers:
+                short.append(
+                    shortfalls_mod.Short(
+                        name, amount * servers, best, max(most, fits * amount)
+                    )
+                )
+        yield fewest, short
 
 
 def find_refused(

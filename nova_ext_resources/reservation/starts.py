@@ -6,7 +6,9 @@ A host can take k servers from a start on if nothing blocks k times their
 amounts until the end. So for each host and each k there are ranges of starts,
 between one gap and the next; counted over all hosts, the ranges that a start
 is in are the servers that fit then. The count changes only where a range
-begins or ends, so that all starts are looked at by sorting these.
+begins or ends, so that all starts are looked at by sorting these. Ranges of
+several k that are alike are one, which counts as often: a host has no more of
+them than changes, were a thousand servers asked for.
 
 What hosts share with others is of none of them: of all hosts that use the same
 sharing providers, no more servers count than these have room for.
@@ -17,7 +19,7 @@ be tried in turn.
 """
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 import itertools
 from typing import TypeAlias
 
@@ -28,26 +30,22 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 
-#: Host, first and last start.
-_Range: TypeAlias = tuple[str, int, int]
+#: Host, first and last start, and how many servers it stands for.
+_Range: TypeAlias = tuple[str, int, int, int]
 
 #: Of each class of sharing providers that is asked for, where a host has it.
 _Pools: TypeAlias = tuple[tuple[view_obj.Place, ...], ...]
 
 
 def make_ask(
-    fleet: fleet_mod.Fleet,
-    request: request_mod.Request,
-    servers: int = 1,
+    fleet: fleet_mod.Fleet, request: request_mod.Request
 ) -> index_mod.Ask:
-    """Return what a host must have for so many servers.
+    """Return what a host must have for one server.
 
-    Classes of sharing providers are left out, for they are of no host. Where
-    a host has several providers of a class, they can share the servers: what
-    one server needs of it is all that is sure.
+    Classes of sharing providers are left out, for they are of no host.
     """
     return {
-        name: amount * (1 if name in fleet.spread else servers)
+        name: amount
         for name, amount in request.demand.largest.items()
         if name not in fleet.shared_classes
     }
@@ -67,32 +65,34 @@ def list_starts(
     :param latest: seconds since the epoch, none is later
     :param names: hosts that may be used
     """
-    needed, asks = _list_asks(fleet, request)
     start, seconds = request.during.start, request.during.seconds
-
-    def collect(
-        ask: index_mod.Ask, latest: int, names: Set[str] = names
-    ) -> list[_Range]:
-        return [
-            (name, first, last)
-            for name, gaps in fleet.index.list_gaps(ask, names)
-            for first, last in _list_ranges(gaps, start, seconds, latest)
-        ]
-
+    is_together = request.affinity is request_mod.Affinity.SAME_HOST
+    needed = 1 if is_together else request.least
+    single = [
+        (name, first, last, 1)
+        for name, gaps in fleet.index.list_gaps(
+            make_ask(fleet, request), names
+        )
+        for first, last in _list_ranges(gaps, start, seconds, latest)
+    ]
+    if is_together:
+        single = _list_more(fleet, request, single, latest)
     # If amounts are all that matters, the first one does. It is no later than
     # if each host took one server only, so that few ranges count for it.
-    single = collect(asks[0], latest)
     bound = next(_list_enough(single, needed), latest + 1)
     near = [one for one in single if one[1] <= bound]
-    near += _collect_more(collect, asks[1:], single, bound - 1)
+    if request.affinity is request_mod.Affinity.ANY:
+        near += _list_more(fleet, request, single, bound - 1)
     earliest = next(_list_enough(near, needed), None)
     if earliest is None:
         return
     is_shared = not fleet.shared_classes.isdisjoint(request.demand.largest)
     if not is_shared:
         yield earliest
-    ends = {end for one in single for end in fleet.list_ends(*one)}
-    whole = [*single, *_collect_more(collect, asks[1:], single, latest)]
+    ends = {end for one in single for end in fleet.list_ends(*one[:3])}
+    whole = single
+    if request.affinity is request_mod.Affinity.ANY:
+        whole = single + _list_more(fleet, request, single, latest)
     sharing = _Sharing(fleet, request, whole if is_shared else ())
     for time in _list_enough(whole, needed, ends | sharing.list_rises()):
         if sharing.count(time) >= needed if is_shared else time > earliest:
@@ -165,31 +165,67 @@ class _Sharing:
         return min(free) // self._together
 
 
-def _collect_more(
-    collect: Callable[[index_mod.Ask, int, Set[str]], list[_Range]],
-    asks: Iterable[index_mod.Ask],
-    ranges: Iterable[_Range],
+def _list_more(
+    fleet: fleet_mod.Fleet,
+    request: request_mod.Request,
+    single: Iterable[_Range],
     latest: int,
 ) -> list[_Range]:
     """Return the ranges for two servers of a host, for three, and so on.
 
-    :param ranges: for one server; what takes two then takes one
+    All of them at once, however many servers are asked for. If all servers
+    must be on the same host, the ranges for so many, as of one.
+
+    :param single: for one server; what takes two then takes one
     """
+    ask, least = make_ask(fleet, request).items(), request.least
+    is_together = request.affinity is request_mod.Affinity.SAME_HOST
     found: list[_Range] = []
-    for ask in asks:
-        names = {name for name, first, _last in ranges if first <= latest}
-        ranges = collect(ask, latest, names)
-        if not ranges:
-            break
-        found += ranges
+    for name in sorted({one[0] for one in single if one[1] <= latest}):
+        places = fleet.places[name]
+        counts = fleet.calendar.list_counts(
+            [(places.get(each, ()), amount) for each, amount in ask],
+            request.during.start,
+            least,
+        )
+        layers = _list_layers(
+            (time, servers // least if is_together else servers - 1)
+            for time, servers in counts
+        )
+        for begin, end, servers in layers:
+            last = min(end - request.during.seconds, latest)
+            if end == interval.FOREVER:
+                last = latest
+            if begin <= last:
+                found.append((name, begin, last, servers))
     return found
+
+
+def _list_layers(
+    steps: Iterable[tuple[int, int]],
+) -> Iterator[tuple[int, int, int]]:
+    """Return the longest intervals of which the sum is a step function.
+
+    :param steps: from when on, and how many
+    :returns: start, end, how many
+    """
+    #: What has begun: from when on, and up to how many.
+    begun: list[tuple[int, int]] = []
+    for time, number in itertools.chain(steps, [(interval.FOREVER, 0)]):
+        start = time
+        while begun and begun[-1][1] > number:
+            start, high = begun.pop()
+            low = max(number, begun[-1][1] if begun else 0)
+            yield start, time, high - low
+        if number > (begun[-1][1] if begun else 0):
+            begun.append((start, number))
 
 
 def _list_enough(
     ranges: Sequence[_Range], needed: int, others: Set[int] = frozenset()
 ) -> Iterator[int]:
     """Return when ranges begin, and other times, that enough ranges are at."""
-    times = {first for _name, first, _last in ranges} | others
+    times = {one[1] for one in ranges} | others
     changes = _list_changes(ranges)
     servers = 0
     for time in sorted(changes.keys() | times):
@@ -201,23 +237,10 @@ def _list_enough(
 def _list_changes(ranges: Iterable[_Range]) -> dict[int, int]:
     """Return how many more ranges there are from each time on."""
     changes: dict[int, int] = {}
-    for _name, first, last in ranges:
-        changes[first] = changes.get(first, 0) + 1
-        changes[last + 1] = changes.get(last + 1, 0) - 1
+    for _name, first, last, servers in ranges:
+        changes[first] = changes.get(first, 0) + servers
+        changes[last + 1] = changes.get(last + 1, 0) - servers
     return changes
-
-
-def _list_asks(
-    fleet: fleet_mod.Fleet, request: request_mod.Request
-) -> tuple[int, Sequence[index_mod.Ask]]:
-    """Return what hosts are asked for, and how often it must be met."""
-    least = request.least
-    if request.affinity is request_mod.Affinity.SAME_HOST:
-        return 1, [make_ask(fleet, request, least)]
-    if request.affinity is request_mod.Affinity.DIFFERENT_HOSTS:
-        return least, [make_ask(fleet, request)]
-    numbers = range(1, least + 1)
-    return least, [make_ask(fleet, request, one) for one in numbers]
 
 
 def _list_ranges(

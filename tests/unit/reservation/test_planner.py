@@ -6,13 +6,17 @@ from collections.abc import Iterable
 import dataclasses
 from typing import Any
 
+from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
@@ -25,6 +29,7 @@ from tests.unit.reservation.hosts import make_request
 from tests.unit.reservation.hosts import span
 
 SAME = request_mod.Affinity.SAME_HOST
+ANY = request_mod.Affinity.ANY
 DIFFERENT = request_mod.Affinity.DIFFERENT_HOSTS
 WAYS = hosts.WAYS
 
@@ -930,3 +935,62 @@ class PoolTest(PlannerTestCase):
                 if place[1] == 'CUSTOM_SEAT'
             ],
         )
+
+
+class Counting(capacity.CapacityTest):
+    """Counts the decisions on servers."""
+
+    decisions = 0
+
+    def shortfalls(
+        self, view: view.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        self.decisions += 1
+        return super().shortfalls(view, request)
+
+
+class WorkTest(PlannerTestCase):
+    """What many servers cost, on hosts that have eight each."""
+
+    HOSTS = 20
+
+    def setUp(self) -> None:
+        super().setUp()
+        fleet = fleet_mod.Fleet(
+            [hosts.make_host(f'{one:02}') for one in range(self.HOSTS)],
+            hosts.TRACKERS,
+        )
+        self.counting = Counting(hosts.TRACKERS)
+        self.planner = planner_mod.Planner(
+            fleet, {**hosts.make_tests(), 'capacity': self.counting}
+        )
+
+    def make_request(self, least: int, **fields: Any) -> request_mod.Request:
+        demand = make_demand(_={'VCPU': 1})
+        return make_request('it', span(5, 9), demand, least=least, **fields)
+
+    def test_no_host_is_filled_that_cannot_have_more(self) -> None:
+        refusal = self.refuse(self.make_request(10_000, affinity=SAME))
+
+        assert refusal.largest is not None
+        self.assertEqual(8, len(refusal.largest.servers))
+        self.assertEqual(9, self.counting.decisions)
+        (short,) = refusal.shortfalls['19']
+        self.assertEqual((10_000, 8), (short.requested, short.available))
+
+    def test_nothing_is_placed_where_enough_cannot_fit(self) -> None:
+        request = self.make_request(8 * self.HOSTS + 1, affinity=ANY)
+
+        packing = self.planner.pack(request, request.during)
+
+        self.assertFalse(packing.is_enough)
+        self.assertEqual(0, self.counting.decisions)
+
+    def test_the_index_is_asked_for_one_server_of_each_flavor(self) -> None:
+        for affinity in request_mod.Affinity:
+            for least in (8, 9, 10_000):
+                self.planner.plan(
+                    self.make_request(least, affinity=affinity), 0
+                )
+
+        self.assertEqual(1, len(self.planner.fleet.index._asks))

@@ -120,7 +120,35 @@ class StartsTest(base.TestCase):
             'it', span(0, 3), hosts.make_demand(_={'VCPU': 2, 'DISK_GB': 1})
         )
 
-        self.assertEqual({'VCPU': 6}, starts.make_ask(fleet, request, 3))
+        self.assertEqual({'VCPU': 2}, starts.make_ask(fleet, request))
+
+
+class LayersTest(base.TestCase):
+    def test_layers_add_up_to_the_steps_and_begin_where_they_rise(
+        self,
+    ) -> None:
+        rng = random.Random(1)
+        for _case in range(200):
+            times = sorted(rng.sample(range(SECONDS), rng.randint(1, 8)))
+            steps = [(time, rng.randint(-1, 4)) for time in times]
+            numbers = dict.fromkeys(range(-1, SECONDS), 0)
+            for time, number in steps:
+                for second in range(time, SECONDS):
+                    numbers[second] = max(number, 0)
+
+            layers = [*starts._list_layers(steps)]
+
+            for second, number in numbers.items():
+                there = [
+                    servers
+                    for start, end, servers in layers
+                    if start <= second < end
+                ]
+                self.assertEqual(number, sum(there), str(steps))
+            for start, end, _servers in layers:
+                self.assertGreater(numbers[start], numbers[start - 1])
+                if end < SECONDS:
+                    self.assertLess(numbers[end], numbers[end - 1])
 
 
 class SharingTest(base.TestCase):
