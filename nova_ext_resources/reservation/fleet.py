@@ -6,6 +6,7 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
+import functools
 import itertools
 from typing import Any
 
@@ -19,6 +20,8 @@ from nova_ext_resources.reservation import index as index_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import stays as stays_mod
+
+_EVER = interval.Interval(interval.ALWAYS)
 
 
 class Fleet:
@@ -50,13 +53,13 @@ class Fleet:
         ] = {name: [] for name in self.hosts}
         self._bookings: dict[str, server_mod.PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
-        self._held: dict[str, dict[str, server_mod.PlannedServer]] = {}
+        self._held: dict[str, interval.Table[server_mod.PlannedServer]] = {}
         #: Host -> keys of bookings that may not have units of their own yet.
         self._unsettled: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for place, tracked in host.view.tracked.items():
                 self.calendar.set_capacity(place, tracked.state.free)
-                self._held.setdefault(place[0], {})
+                self._held.setdefault(place[0], interval.Table())
         self.shared = _find_shared(self.hosts.values())
         self.shared_classes = frozenset(
             place[1]
@@ -73,6 +76,12 @@ class Fleet:
             for name, one in self.hosts.items()
             if (found := self._list_units(one))
         }
+        #: Place -> all that was booked there when it was last looked at.
+        self._rehearsals: dict[view_obj.Place, list[stays_mod.Rehearsal]] = {}
+        #: Place of these -> what has changed since: key -> booking or None.
+        self._changed: dict[
+            view_obj.Place, dict[str, server_mod.PlannedServer | None]
+        ] = {}
         self.index = index_mod.Index(
             self.calendar,
             {name: self._list_own(name) for name in self.hosts},
@@ -144,9 +153,10 @@ class Fleet:
             self._unsettled.setdefault(server.host, set()).add(server.key)
         places = server.places
         self.calendar.add(server.key, server.during, places)
-        self._bookings[server.key] = server
-        for rp_uuid, _resource_class in places:
-            self._held[rp_uuid][server.key] = server
+        self._exchange(server)
+        for place in places:
+            if place in self._changed:
+                self._changed[place][server.key] = server
 
     def release(self, key: str) -> server_mod.PlannedServer:
         """Take a booking out, and return it.
@@ -155,8 +165,10 @@ class Fleet:
         """
         server = self._bookings.pop(key)
         self.calendar.remove(key)
-        for rp_uuid, _resource_class in server.places:
-            self._held[rp_uuid].pop(key, None)
+        for place in server.places:
+            self._held[place[0]].drop(server)
+            if place in self._changed:
+                self._changed[place][key] = None
         return server
 
     def list_deficits(
@@ -193,22 +205,23 @@ class Fleet:
         And those of other hosts that take from a sharing provider of it.
         """
         found = {
-            key: one
+            one.key: one
             for rp_uuid in {
                 place[0] for place in self.hosts[name].view.tracked
             }
-            for key, one in self._held[rp_uuid].items()
-            if one.during.overlaps(during)
+            for one in self._held[rp_uuid].list_overlapping(during)
         }
         return list(found.values())
 
     def list_ends(self, name: str, first: int, last: int) -> Iterator[int]:
         """Return when bookings of a host end, from ``first`` to ``last``."""
-        for rp_uuid in {place[0] for place in self.hosts[name].view.tracked}:
-            for one in self._held[rp_uuid].values():
-                end = one.during.end
-                if first <= end <= last and end < interval.FOREVER:
-                    yield end
+        last = min(last, interval.FOREVER - 1)
+        if first <= last:
+            # The last second of each of them is one before its end.
+            met = interval.Interval(first - 1, last)
+            for one in self.list_overlapping(name, met):
+                if one.during.end <= last:
+                    yield one.during.end
 
     @contextlib.contextmanager
     def trying(
@@ -262,7 +275,7 @@ class Fleet:
         """Return what would be refused when its time comes, and where.
 
         If all servers come in turn, and the host chooses their units; see
-        :func:`.stays.find_refused`.
+        :class:`.stays.Rehearsal`.
 
         :param servers: of that host, which are to be booked, or in place of
             their bookings
@@ -271,32 +284,49 @@ class Fleet:
         # Of many servers nothing is looked at where units are all alike.
         servers = [*servers] if units else []
         for place in units:
-            ours = [*self._list_stays(place, servers)]
-            if not ours:
-                continue
-            tracked = self.hosts[name].view.tracked[place]
-            refused = stays_mod.find_refused(
-                self.trackers[tracked.tracker],
-                tracked.state,
-                [*self._list_stays(place, self._held[place[0]].values())],
-                ours,
-            )
-            if refused is not None:
-                return place, refused
+            ours = {one.key: one for one in self._list_stays(place, servers)}
+            for rehearsal in self._rehearse(place, name) if ours else ():
+                refused = rehearsal.play(ours)
+                if refused is not None:
+                    return place, refused
         return None
+
+    def _rehearse(
+        self, place: view_obj.Place, name: str
+    ) -> list[stays_mod.Rehearsal]:
+        """Return how all that is booked there by now comes in turn."""
+        changed = self._changed.get(place)
+        if changed is None:
+            self._rehearsals[place] = stays_mod.make_rehearsals(
+                *self._find_tracker(place, name)
+            )
+            met = self._held[place[0]].list_overlapping(_EVER)
+            changed = {one.key: one for one in met}
+        self._changed[place] = {}
+        booked = self._list_stays(place, filter(None, changed.values()))
+        changes: dict[str, stays_mod.Stay | None] = dict.fromkeys(changed)
+        changes |= {one.key: one for one in booked}
+        for rehearsal in self._rehearsals[place]:
+            rehearsal.play(changes, is_kept=True)
+        return self._rehearsals[place]
+
+    def _find_tracker(
+        self, place: view_obj.Place, name: str
+    ) -> tuple[base.Tracker, view_obj.State]:
+        tracked = self.hosts[name].view.tracked[place]
+        return self.trackers[tracked.tracker], tracked.state
 
     def _settle(self, name: str) -> None:
         """Let all that is booked on a host have units that are there."""
         new = self._unsettled.pop(name, None)
         if new is None:
             return
+        booked = [self._bookings[key] for key in new if key in self._bookings]
         for place in self._units[name]:
-            tracked = self.hosts[name].view.tracked[place]
             chosen = stays_mod.settle(
-                self.trackers[tracked.tracker],
-                tracked.state,
-                [*self._list_stays(place, self._held[place[0]].values())],
-                new,
+                *self._find_tracker(place, name),
+                functools.partial(self._list_met, place),
+                self._list_stays(place, booked),
             )
             for key, units in chosen.items():
                 self._exchange(_put_units(self._bookings[key], place, units))
@@ -305,7 +335,14 @@ class Fleet:
         """Let a booking have other units of the same places."""
         self._bookings[server.key] = server
         for rp_uuid, _resource_class in server.places:
-            self._held[rp_uuid][server.key] = server
+            self._held[rp_uuid].put(server)
+
+    def _list_met(
+        self, place: view_obj.Place, during: interval.Interval
+    ) -> Iterator[stays_mod.Stay]:
+        """Return the stays of a place that have a second of an interval."""
+        held = self._held[place[0]]
+        return self._list_stays(place, held.list_overlapping(during))
 
     def _list_stays(
         self,

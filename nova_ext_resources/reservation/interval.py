@@ -8,8 +8,10 @@ as ``time.time`` counts them, so that time zones and leap days are a matter of
 the conversion alone.
 """
 
+from collections.abc import Iterator
 import dataclasses
 import datetime
+from typing import Generic, Protocol, TypeVar
 
 #: The end of an interval that has none. Later than any date that Python's
 #: ``datetime`` knows, and smaller than a signed 64-bit column allows.
@@ -69,6 +71,63 @@ class Interval:
     def shift(self, start: int) -> 'Interval':
         """Return an interval of the same length from another start."""
         return Interval(start, add_seconds(start, self.seconds))
+
+
+class Timed(Protocol):
+    """Something with a key of its own, for a time."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def during(self) -> Interval: ...
+
+
+_T = TypeVar('_T', bound=Timed)
+
+
+class Table(Generic[_T]):
+    """Finds what meets an interval without a look at all the rest.
+
+    What is about equally long is in a row of cells that are a little longer:
+    each is in the one or two cells that it touches. There are 64 rows at most.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[int, dict[str, _T]]] = {}
+
+    def put(self, one: _T) -> None:
+        """Add it, or put it in the place of what has its key and time."""
+        length, numbers = _find_cells(one.during)
+        for number in numbers:
+            row = self._rows.setdefault(length, {})
+            row.setdefault(number, {})[one.key] = one
+
+    def drop(self, one: _T) -> None:
+        """Take it out, if it is there."""
+        length, numbers = _find_cells(one.during)
+        for number in numbers:
+            cell = self._rows.get(length, {}).get(number, {})
+            if cell.pop(one.key, None) and not cell:
+                del self._rows[length][number]
+
+    def list_overlapping(self, during: Interval) -> Iterator[_T]:
+        """Return all that has a second of an interval, each once."""
+        for length, row in self._rows.items():
+            first, last = during.start >> length, (during.end - 1) >> length
+            numbers = range(first, last + 1)
+            for number in numbers if len(row) > last - first else [*row]:
+                for one in row.get(number, {}).values():
+                    # In the first of its cells that are looked at.
+                    begin = max(one.during.start >> length, first)
+                    if begin == number and one.during.overlaps(during):
+                        yield one
+
+
+def _find_cells(during: Interval) -> tuple[int, set[int]]:
+    """Return the length of a row, as a power of two, and cells in it."""
+    length = (during.end - during.start).bit_length()
+    return length, {during.start >> length, (during.end - 1) >> length}
 
 
 def add_seconds(start: int, seconds: int) -> int:

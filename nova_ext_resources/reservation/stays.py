@@ -16,7 +16,8 @@ before them takes the upper end, and the next one grows from there, it is the
 order that decides.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import bisect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, TypeAlias
 
@@ -42,11 +43,13 @@ class Stay:
     is_there: bool = False
 
 
-#: (time, whether it begins, which)
-_Event: TypeAlias = tuple[int, bool, Stay]
-
 #: What puts those in order that begin in the same second.
 _Order: TypeAlias = Callable[[Stay], tuple[int, str]]
+
+#: Time, whether it begins, and its order; and which.
+_Event: TypeAlias = tuple[tuple[int, bool, tuple[int, str]], Stay]
+
+_Units: TypeAlias = Mapping[str, Any]
 
 _ORDERS: Sequence[_Order] = (
     lambda one: (0, one.key),
@@ -54,59 +57,53 @@ _ORDERS: Sequence[_Order] = (
     lambda one: (one.amount, one.key),
 )
 
+_EVER = interval.Interval(interval.ALWAYS)
+
 
 def settle(
     tracker: base.Tracker,
     state: view_obj.State,
-    stays: Sequence[Stay],
-    new: Set[str],
-) -> dict[str, Mapping[str, Any]]:
+    list_met: Callable[[interval.Interval], Iterable[Stay]],
+    new: Iterable[Stay],
+) -> dict[str, _Units]:
     """Choose units for those that cannot have the ones that were planned.
 
     Because others got them meanwhile, or they were planned by amounts alone.
     What fits nowhere keeps what it has.
 
     :param state: without any of them
-    :param new: keys of those that may be in the way of the others, or not
+    :param list_met: returns those that have a second of an interval
+    :param new: those that may be in the way of the others, or not
     :returns: key -> the units that are others than before
     """
-    if not _clash(tracker, state, stays, new):
+    for one in new:
+        others = [each for each in list_met(one.during) if each.key != one.key]
+        before = _join(tracker, state, one.during, others)
+        if not _is_free(tracker, before, one):
+            break
+    else:
         return {}
     ordered = sorted(
-        stays,
+        list_met(_EVER),
         key=lambda one: (not one.is_there, one.during.start, one.key),
     )
-    placed: list[Stay] = []
+    placed = interval.Table[Stay]()
     waiting = []
     for one in ordered:
-        before = _join(tracker, state, one.during, placed)
+        met = placed.list_overlapping(one.during)
+        before = _join(tracker, state, one.during, met)
         if one.is_there or _is_free(tracker, before, one):
-            placed.append(one)
+            placed.put(one)
         else:
             waiting.append(one)
-    chosen: dict[str, Mapping[str, Any]] = {}
+    chosen: dict[str, _Units] = {}
     for one in waiting:
-        before = _join(tracker, state, one.during, placed)
+        met = placed.list_overlapping(one.during)
+        before = _join(tracker, state, one.during, met)
         if tracker.fits(before, one.amount):
             _after, chosen[one.key] = tracker.take(before, one.amount)
-            placed.append(dataclasses.replace(one, units=chosen[one.key]))
+            placed.put(dataclasses.replace(one, units=chosen[one.key]))
     return chosen
-
-
-def _clash(
-    tracker: base.Tracker,
-    state: view_obj.State,
-    stays: Sequence[Stay],
-    new: Set[str],
-) -> bool:
-    """Return whether one that is new cannot have its units beside others."""
-    for one in stays:
-        if one.key in new:
-            others = [each for each in stays if each.key != one.key]
-            before = _join(tracker, state, one.during, others)
-            if not _is_free(tracker, before, one):
-                return True
-    return False
 
 
 def _is_free(tracker: base.Tracker, state: view_obj.State, one: Stay) -> bool:
@@ -130,7 +127,7 @@ def _join(
         for one in stays
         if one.during.overlaps(during) and tracker.understands(one.units)
     ]
-    for time, is_start, one in _list_events(met, _ORDERS[0]):
+    for (time, is_start, _order), one in _list_events(met, _ORDERS[0]):
         if not is_start:
             state = tracker.give(state, one.amount, one.units)
         else:
@@ -140,78 +137,124 @@ def _join(
     return tracker.join(states)
 
 
-def find_refused(
-    tracker: base.Tracker,
-    state: view_obj.State,
-    before: Sequence[Stay],
-    ours: Sequence[Stay],
-) -> Stay | None:
-    """Return one that is refused because of others, if all come in turn.
+class Rehearsal:
+    """All stays of a place, which come in turn and get what is chosen then.
 
-    One of ours, or one that would not be refused without them. What never
-    meets them, or those that they meet, is left out.
+    A change is played from where it begins until all is as it was without it.
 
     :param state: without any of them
-    :param before: what is planned by now
-    :param ours: what is to be, also in place of what has the same key
     """
-    keys = {one.key for one in ours}
-    others = [one for one in before if one.key not in keys]
-    after = _list_met([*others, *ours], keys)
-    met = {one.key for one in after}
-    known = [one for one in before if one.key in met]
-    tried = set()
-    for order in _ORDERS:
-        events = _list_events(after, order)
-        turns = tuple((is_start, one.key) for _time, is_start, one in events)
-        if turns in tried:
-            continue
-        tried.add(turns)
-        refused = _rehearse(tracker, state, events)
-        if refused:
-            former = _rehearse(tracker, state, _list_events(known, order))
-            new = [one for key, one in refused.items() if key not in former]
-            if new:
-                return new[0]
-    return None
 
+    def __init__(
+        self, tracker: base.Tracker, state: view_obj.State, order: _Order
+    ) -> None:
+        self._tracker = tracker
+        self._order = order
+        self._stays: dict[str, Stay] = {}
+        self._events: list[_Event] = []
+        #: Before each event, and after the last one.
+        self._states = [state]
+        #: Key -> units; None where it was refused.
+        self._has: dict[str, _Units | None] = {}
 
-def _list_met(stays: Sequence[Stay], keys: set[str]) -> list[Stay]:
-    """Return all that overlap some, or overlap what overlaps them."""
-    groups: list[list[Stay]] = []
-    end = interval.ALWAYS
-    for one in sorted(stays, key=lambda one: one.during.start):
-        if not groups or one.during.start >= end:
-            groups.append([])
-        groups[-1].append(one)
-        end = max(end, one.during.end)
-    return [
-        one
-        for group in groups
-        if any(each.key in keys for each in group)
-        for one in group
-    ]
+    def play(
+        self, changes: Mapping[str, Stay | None], *, is_kept: bool = False
+    ) -> Stay | None:
+        """Return one that is refused because of changes.
 
+        One of these, or one that would not be refused without them.
 
-def _rehearse(
-    tracker: base.Tracker,
-    state: view_obj.State,
-    events: Iterable[_Event],
-) -> dict[str, Stay]:
-    """Return those that find nothing when they come."""
-    has: dict[str, Mapping[str, Any]] = {}
-    refused: dict[str, Stay] = {}
-    for _time, is_start, one in events:
-        if not is_start:
-            if one.key in has:
-                state = tracker.give(state, one.amount, has.pop(one.key))
-        elif one.is_there:
-            state, has[one.key] = tracker.take(state, one.amount, one.units)
-        elif tracker.fits(state, one.amount):
-            state, has[one.key] = tracker.take(state, one.amount)
+        :param changes: key -> what is there, also in place of what has the
+            same key; None for what is no longer there
+        :param is_kept: whether they are kept
+        """
+        after = {key: one for key, one in changes.items() if one}
+        known = [self._stays[key] for key in changes if key in self._stays]
+        new = _list_events(after.values(), self._order)
+        times = [key for key, _one in _list_events(known, self._order) + new]
+        if not times:
+            return None
+        first = end = bisect.bisect_left(
+            self._events, min(times), key=lambda event: event[0]
+        )
+        run, last = _Run(self._states[first]), max(times)
+        new.reverse()
+        while new or end < len(self._events):
+            event = self._events[end] if end < len(self._events) else None
+            if event is None or (new and new[-1][0] < event[0]):
+                self._step(run, new.pop())
+            elif event[0] > last and run.is_at(self._states[end]):
+                break
+            else:
+                end += 1
+                if event[1].key not in changes:
+                    self._step(run, event)
+        refused = [
+            key
+            for key, units in run.has.items()
+            if units is None and self._has.get(key, {}) is not None
+        ]
+        key = refused[0] if refused else ''
+        found = after.get(key) or self._stays.get(key)
+        if is_kept:
+            self._events[first:end] = run.events
+            self._states[first : end + 1] = run.states
+            self._has |= run.has
+            self._stays |= after
+            for key in changes.keys() - after.keys():
+                self._stays.pop(key, None)
+                self._has.pop(key, None)
+        return found
+
+    def _step(self, run: '_Run', event: _Event) -> None:
+        (_time, is_start, _order), one = event
+        before = self._has.get(one.key)
+        if is_start:
+            run.states.append(self._take(run, one))
+            if run.has[one.key] != before:
+                run.other.add(one.key)
         else:
-            refused[one.key] = one
-    return refused
+            run.other.discard(one.key)
+            state, units = run.states[-1], run.has.get(one.key, before)
+            if units is not None:
+                state = self._tracker.give(state, one.amount, units)
+            run.states.append(state)
+        run.events.append(event)
+
+    def _take(self, run: '_Run', one: Stay) -> view_obj.State:
+        state, units = run.states[-1], None
+        if one.is_there:
+            state, units = self._tracker.take(state, one.amount, one.units)
+        elif self._tracker.fits(state, one.amount):
+            state, units = self._tracker.take(state, one.amount)
+        run.has[one.key] = units
+        return state
+
+
+class _Run:
+    """A part of a rehearsal, with changes.
+
+    :ivar events: with the states before them, and after the last one
+    :ivar has: key -> units of what begins; None where it was refused
+    :ivar other: those that are there with other units than without changes
+    """
+
+    def __init__(self, state: view_obj.State) -> None:
+        self.events: list[_Event] = []
+        self.states = [state]
+        self.has: dict[str, _Units | None] = {}
+        self.other: set[str] = set()
+
+    def is_at(self, state: view_obj.State) -> bool:
+        """Return whether all is as it was without the changes."""
+        return not self.other and self.states[-1] == state
+
+
+def make_rehearsals(
+    tracker: base.Tracker, state: view_obj.State
+) -> list[Rehearsal]:
+    """Return one for each order that is tried, without any stays."""
+    return [Rehearsal(tracker, state, order) for order in _ORDERS]
 
 
 def _list_events(stays: Iterable[Stay], order: _Order) -> list[_Event]:
@@ -220,10 +263,9 @@ def _list_events(stays: Iterable[Stay], order: _Order) -> list[_Event]:
     What ends in a second is given back before others take. What is there is
     there before all else.
     """
-    events: list[tuple[tuple[int, bool, tuple[int, str]], Stay]] = []
+    events: list[_Event] = []
     for one in stays:
         start = interval.ALWAYS if one.is_there else one.during.start
         events.append(((start, True, order(one)), one))
         events.append(((one.during.end, False, order(one)), one))
-    events.sort(key=lambda event: event[0])
-    return [(key[0], key[1], one) for key, one in events]
+    return sorted(events, key=lambda event: event[0])

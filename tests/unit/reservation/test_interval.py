@@ -3,6 +3,8 @@
 """Tests of intervals: whole seconds, half open, from dates of any zone."""
 
 import datetime
+import random
+from typing import NamedTuple
 
 from nova_ext_resources.reservation import interval
 from tests import base
@@ -87,3 +89,45 @@ class IntervalTest(base.TestCase):
 
         self.assertLess(found.end, interval.FOREVER)
         self.assertIn('second 2', str(found))
+
+
+class TableTest(base.TestCase):
+    def test_random_intervals(self) -> None:
+        rng = random.Random(1)
+
+        def draw() -> interval.Interval:
+            start = rng.choice((interval.ALWAYS, *range(-20, 20)))
+            length = rng.choice((1, 2, 7, 30, 10**9, interval.FOREVER))
+            end = min(max(start, -20) + length, interval.FOREVER)
+            return interval.Interval(start, end)
+
+        for _case in range(100):
+            table = interval.Table[_Timed]()
+            known: dict[str, _Timed] = {}
+            for number in range(40):
+                one = _Timed(str(number), draw())
+                table.put(one)
+                table.put(one)
+                known[one.key] = one
+                if rng.random() < 0.3:
+                    gone = known.pop(rng.choice([*known]))
+                    table.drop(gone)
+                    table.drop(gone)
+            for _question in range(10):
+                during = draw()
+                self.assertEqual(
+                    sorted(
+                        one.key
+                        for one in known.values()
+                        if one.during.overlaps(during)
+                    ),
+                    sorted(one.key for one in table.list_overlapping(during)),
+                )
+            for one in known.values():
+                table.drop(one)
+            self.assertEqual({}, {k: v for k, v in table._rows.items() if v})
+
+
+class _Timed(NamedTuple):
+    key: str
+    during: interval.Interval

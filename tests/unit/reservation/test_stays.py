@@ -2,7 +2,7 @@
 
 """Units of a cache of eight ways, over time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import random
 from typing import Any
 
@@ -38,10 +38,31 @@ def make(
     )
 
 
+def settle(
+    found: Sequence[stays.Stay], state: cache_ways.CacheWaysState
+) -> dict[str, Any]:
+    """Settle stays, all of which are new."""
+
+    def list_met(during: interval.Interval) -> list[stays.Stay]:
+        return [one for one in found if one.during.overlaps(during)]
+
+    return stays.settle(TRACKER, state, list_met, found)
+
+
+def rehearse(
+    tracker: cache_ways.CacheWaysTracker,
+    state: cache_ways.CacheWaysState,
+    found: Iterable[stays.Stay],
+) -> list[stays.Rehearsal]:
+    made = stays.make_rehearsals(tracker, state)
+    for one in made:
+        one.play({each.key: each for each in found}, is_kept=True)
+    return made
+
+
 class SettleTest(base.TestCase):
     def settle(self, *found: stays.Stay, taken: str = '0') -> dict[str, str]:
-        keys = {one.key for one in found}
-        chosen = stays.settle(TRACKER, make_state(taken), found, keys)
+        chosen = settle(found, make_state(taken))
         return {
             key: f'{int(units["mask"], 16):08b}'
             for key, units in chosen.items()
@@ -83,8 +104,11 @@ class RefusedTest(base.TestCase):
         *ours: stays.Stay,
         taken: str = '0',
     ) -> str | None:
-        found = stays.find_refused(TRACKER, make_state(taken), [*before], ours)
-        return found.key if found else None
+        changes = {one.key: one for one in ours}
+        for one in rehearse(TRACKER, make_state(taken), [*before]):
+            if refused := one.play(changes):
+                return refused.key
+        return None
 
     def test_all_find_what_they_need(self) -> None:
         self.assertIsNone(self.find([make('a', 4)], make('b', 4)))
@@ -129,35 +153,108 @@ class RefusedTest(base.TestCase):
             self.find([short, next_one], make('a', 8, None, span(0, 6))),
         )
 
-    def test_those_that_overlap_by_way_of_others_come_too(self) -> None:
-        rng = random.Random(7)
-        for _number in range(100):
-            found = [
-                make(
-                    str(number),
-                    1,
-                    None,
-                    span(start := rng.randrange(20), start + 1 + number % 4),
+
+class RehearsalTest(base.TestCase):
+    """A change finds what a rehearsal of all from the beginning finds."""
+
+    def test_random_changes(self) -> None:
+        refused = 0
+        for seed in range(30):
+            rng = random.Random(seed)
+            known: dict[str, stays.Stay] = {}
+            played = rehearse(TRACKER, make_state('10000'), ())
+            for _step in range(25):
+                changes = self.draw(rng)
+                after = {k: v for k, v in (known | changes).items() if v}
+                expected = self.find_refused(known, after)
+
+                is_kept = rng.random() < 0.8
+                found = [one.play(changes, is_kept=is_kept) for one in played]
+
+                where = f'seed {seed}'
+                self.assertEqual(
+                    expected, [one and one.key for one in found], where
                 )
-                for number in range(6)
-            ]
+                refused += any(expected)
+                if is_kept:
+                    known = after
+        self.assertGreater(refused, 50)
 
-            met = stays._list_met(found, {'0'})
+    def draw(self, rng: random.Random) -> dict[str, stays.Stay | None]:
+        """Draw stays that come, change or go."""
+        return {
+            key: None
+            if rng.random() < 0.3
+            else make(
+                key,
+                rng.randint(1, 4),
+                rng.choice(('1100000', '11')),
+                span(start := rng.randrange(30), start + rng.randint(1, 9)),
+                is_there=rng.random() < 0.05,
+            )
+            for key in rng.sample('abcdefghijklmnopqrst', rng.randint(1, 3))
+        }
 
-            self.assertEqual(self.list_met(found), {one.key for one in met})
+    def find_refused(
+        self, before: dict[str, stays.Stay], after: dict[str, stays.Stay]
+    ) -> list[str | None]:
+        found = []
+        for sign in (0, -1, 1):
+            former = self.play(before.values(), sign)
+            refused = self.play(after.values(), sign)
+            found.append(next((k for k in refused if k not in former), None))
+        return found
 
-    def list_met(self, found: list[stays.Stay]) -> set[str]:
-        met = {'0'}
-        while True:
-            more = {
-                one.key
-                for one in found
-                for other in found
-                if other.key in met and one.during.overlaps(other.during)
-            }
-            if more == met:
-                return met
-            met = more
+    def play(self, known: Iterable[stays.Stay], sign: int) -> list[str]:
+        """Let all come in turn, second by second."""
+        state, has, refused = make_state('10000'), dict[str, Any](), []
+        ordered = sorted(known, key=lambda one: (sign * one.amount, one.key))
+        for second in (interval.ALWAYS, *range(41)):
+            for one in ordered:
+                if one.during.end == second and one.key in has:
+                    units = has.pop(one.key)
+                    state = TRACKER.give(state, one.amount, units)
+            for one in ordered:
+                start = interval.ALWAYS if one.is_there else one.during.start
+                if start != second:
+                    continue
+                if one.is_there:
+                    state, has[one.key] = TRACKER.take(
+                        state, one.amount, one.units
+                    )
+                elif TRACKER.fits(state, one.amount):
+                    state, has[one.key] = TRACKER.take(state, one.amount)
+                else:
+                    refused.append(one.key)
+        return refused
+
+    def test_what_does_not_change_is_not_played_again(self) -> None:
+        found = [
+            # Each meets the next one, but for every tenth.
+            make(
+                str(number),
+                2,
+                None,
+                span(10 * number, 10 * number + (15 if number % 10 else 10)),
+            )
+            for number in range(2000, 0, -1)
+        ]
+        tracker = CountingTracker()
+        played = rehearse(tracker, make_state(), found)
+        tracker.taken = 0
+
+        for one in played:
+            one.play({'it': make('it', 2, None, span(10_002, 10_012))})
+
+        self.assertLess(tracker.taken, 3 * 20)
+
+
+class CountingTracker(cache_ways.CacheWaysTracker):
+    taken = 0
+
+    def take(self, *args: Any, **kwargs: Any) -> Any:
+        self.taken += 1
+        return super().take(*args, **kwargs)
 
 
 class RandomTest(base.TestCase):
@@ -168,9 +265,7 @@ class RandomTest(base.TestCase):
             rng = random.Random(seed)
             found = [self.draw(rng, str(number)) for number in range(5)]
             taken = rng.choice(('0', '10000000', '1000', '11'))
-            chosen = stays.settle(
-                TRACKER, make_state(taken), found, {one.key for one in found}
-            )
+            chosen = settle(found, make_state(taken))
 
             self.check(found, chosen, int(taken, 2), f'seed {seed}')
 
