@@ -38,6 +38,7 @@
       + StoreError
         - RevisionMoved          (Retriable)
         - StoreUnavailable       (Retriable)
+        - InventoriesUnread      (Retriable)
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
@@ -45,7 +46,7 @@ The clients of host daemons add families of their own below
 quotas of projects do so too (``nova_ext_resources.reservation.errors``).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import Any
@@ -481,3 +482,14 @@ class RevisionMoved(StoreError, Retriable):
 
 class StoreUnavailable(StoreError, Retriable):
     """The database cannot be reached, or does not answer in time."""
+
+
+class InventoriesUnread(StoreError, Retriable):
+    """A plan takes of providers of which only capacities are known.
+
+    :ivar read: reads their inventories. It takes time: hold no lock
+    """
+
+    message = 'Not all inventories of the plan could be read in time.'
+
+    read: Callable[[], None]

@@ -48,7 +48,7 @@ _Listed: TypeAlias = Mapping[str, provider_obj.Provider]
 
 def list_hosts(
     client: placement_client.Client,
-    classes: Iterable[str] = (),
+    classes: Iterable[str] | None = (),
     *,
     has_closed_usages: bool = True,
 ) -> _Trees:
@@ -58,13 +58,13 @@ def list_hosts(
     each host that reaches them, with their inventories.
 
     :param classes: more resource classes that hosts may have left; sharing
-        providers without any of them are left out
+        providers without any of them are left out. None leaves none out
     :param has_closed_usages: whether usages are read also of providers that
         offer nothing, as where all is reserved; a request for each. Without
         them, such a provider seems to have nothing allocated
     :raises PlacementError: placement cannot be read
     """
-    wanted = frozenset(classes)
+    wanted = frozenset(classes or ())
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
     roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
     search = _Search(
@@ -83,7 +83,7 @@ def list_hosts(
         listed[one.root.rp_uuid]
         for one in trees
         if provider_obj.SHARING_TRAIT in one.root.traits
-        and one.root.amounts.keys() & wanted
+        and (classes is None or one.root.amounts.keys() & wanted)
     ]
     shared = _read_shared(client, pools, roots)
     return tuple(
@@ -188,9 +188,22 @@ def list_holders(
     :raises PlacementError: placement cannot be read
     """
 
-    def read(rp_uuid: str) -> Mapping[str, Mapping[str, int]] | None:
+    return read_each(client.list_holders, rp_uuids)
+
+
+def read_each(
+    function: Callable[[str], _R], rp_uuids: Collection[str]
+) -> dict[str, _R]:
+    """Return rp_uuid -> what a function reads of it.
+
+    Providers that have gone meanwhile are left out.
+
+    :raises PlacementError: placement cannot be read
+    """
+
+    def read(rp_uuid: str) -> _R | None:
         try:
-            return retry.call(client.list_holders, rp_uuid)
+            return retry.call(function, rp_uuid)
         except exception.NotFound:
             return None
 

@@ -49,6 +49,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import limits as own_limits
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import subscriptions
 from nova_ext_resources.reservation import survey as survey_mod
@@ -307,14 +308,22 @@ class Reservations:
         document = {'name': _CAPACITY, **order}
         order_mod.check(document)
         demand, _flavor = self._needs.read(_CAPACITY, document, flavors)
-        fleet = self._look_at(zone)
+        self._look_at(zone)
         self._survey.check_demand(_CAPACITY, demand)
+
+        def count() -> list[tuple[interval.Interval, int]]:
+            found = amounts.list_fits(
+                self._survey.refresh(),
+                self._tests,
+                demand,
+                during,
+                zone=zone,
+                step=step,
+            )
+            return [*found]
+
         try:
-            return [
-                *amounts.list_fits(
-                    fleet, self._tests, demand, during, zone=zone, step=step
-                )
-            ]
+            return retry.call(count)
         except ValueError as err:
             raise _refuse_capacity('step', str(err)) from err
 

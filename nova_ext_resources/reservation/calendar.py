@@ -24,17 +24,16 @@ Say a host of eight CPUs, in hours of a day::
     >>> day.find_largest(CPUS, hours(0, 12)), day.find_largest(CPUS, hours(6))
     (0, 2)
 
-Night and noon touch, and share no second. Four CPUs for three hours fit from
-noon on::
+Night and noon touch, and share no second. Four CPUs are not free until noon::
 
-    >>> day.find_earliest({CPUS: 4}, seconds=3 * HOUR, window=hours(0, 24))
-    12
+    >>> list(day.list_gaps(CPUS, hours(0, 24), 4))
+    [(0, 12)]
 
 and, if half of the host is in repair until six in the evening, then::
 
     >>> day.set_capacity(CPUS, 4, hours(12, 18))
-    >>> day.find_earliest({CPUS: 4}, seconds=3 * HOUR, window=hours(0, 24))
-    18
+    >>> list(day.list_gaps(CPUS, hours(0, 24), 4))
+    [(0, 18)]
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -120,9 +119,10 @@ class Calendar:
     ) -> None:
         """Let a place have so many units in an interval.
 
-        What was set for that interval before is replaced, bookings stay: see
-        :meth:`list_broken`. To follow an inventory in placement, set it from
-        now on, and then again the changes that are planned.
+        What was set for that interval before is replaced, bookings stay, so
+        that less than nothing may be free. To follow an inventory in
+        placement, set it from now on, and then again the changes that are
+        planned.
 
         :raises ValueError: it is not a number of units that placement stores
         """
@@ -187,12 +187,6 @@ class Calendar:
         """Return the largest amount that fits in an interval."""
         return max(self.find_free(place, during), 0)
 
-    def find_capacity(
-        self, place: view.Place, during: interval.Interval
-    ) -> int:
-        """Return the units that a place has throughout an interval."""
-        return self._find(place).capacity.lowest(during)
-
     def fits(self, places: Places, during: interval.Interval) -> bool:
         """Return whether all amounts are free throughout an interval."""
         return all(
@@ -219,61 +213,33 @@ class Calendar:
 
         :param needs: each amount, with the places of which one must have it
         """
-        columns = self._columns
-        return profile.list_counts(
-            [
-                ([columns[place].free for place in places], amount)
-                for places, amount in needs
-            ],
-            since,
-            most,
+        needed = [
+            ([self._columns[place].free for place in places], amount)
+            for places, amount in needs
+        ]
+        times = {since}.union(
+            *(
+                one.list_times(since)
+                for free, _amount in needed
+                for one in free
+            )
         )
-
-    def find_earliest(
-        self, places: Places, *, seconds: int, window: interval.Interval
-    ) -> int | None:
-        """Return the earliest start from which all amounts fit.
-
-        :param seconds: how long; ``FOREVER`` for an end that is open
-        :param window: both start and end are in it
-        :returns: seconds since the epoch, None when there is none
-        """
-        start = window.start
-        while (end := interval.add_seconds(start, seconds)) <= window.end:
-            blocked = [
-                self._find(place).free.find_last_below(start, end, amount)
-                for place, amount in places.items()
+        for time in sorted(times):
+            moment = interval.Interval(time, time + 1)
+            counts = [
+                sum(
+                    max(left, 0) // amount
+                    for left in profile.list_lowest(free, moment)
+                )
+                for free, amount in needed
             ]
-            later = [one for one in blocked if one is not None]
-            if not later:
-                return start
-            start = max(later)
-            if start == interval.FOREVER:
-                break
-        return None
+            yield time, min([most, *counts])
 
     def list_gaps(
         self, place: view.Place, during: interval.Interval, amount: int
     ) -> Iterator[tuple[int, int]]:
         """Return (start, end) of the times when an amount is not free."""
         return self._find(place).free.list_gaps(during, amount)
-
-    def list_broken(
-        self, during: interval.Interval
-    ) -> dict[view.Place, tuple[interval.Interval, int]]:
-        """Return the places where more is booked than there is.
-
-        :returns: place -> the first such time, and how much is missing then
-        """
-        broken = {}
-        for place, column in self._columns.items():
-            if column.free.lowest(during) < 0:
-                broken[place] = next(
-                    (part, -free)
-                    for part, free in column.free.list_steps(during)
-                    if free < 0
-                )
-        return broken
 
     def list_steps(
         self, place: view.Place, during: interval.Interval

@@ -3,7 +3,7 @@
 """The hosts of a cloud, and all that is booked on them."""
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 import contextlib
 import dataclasses
 import functools
@@ -12,6 +12,8 @@ from typing import Any
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import calendar as calendar_mod
 from nova_ext_resources.reservation import future as future_mod
@@ -76,6 +78,16 @@ class Fleet:
             for name, one in self.hosts.items()
             if (found := self._list_units(one))
         }
+        #: Provider -> what reads its inventories, as they are not known.
+        self._unread = {
+            place[0]: one.read_inventories
+            for one in self.hosts.values()
+            for place, tracked in one.view.tracked.items()
+            if one.read_inventories and tracked.inventory is None
+        }
+        self._inventories: dict[
+            str, Mapping[str, inventory_obj.Inventory]
+        ] = {}
         #: Place -> all that was booked there when it was last looked at.
         self._rehearsals: dict[view_obj.Place, list[stays_mod.Rehearsal]] = {}
         #: Place of these -> what has changed since: key -> booking or None.
@@ -101,6 +113,52 @@ class Fleet:
         }
         view = dataclasses.replace(host.view, tracked=tracked)
         return dataclasses.replace(host, view=view)
+
+    def check_read(self, servers: Iterable[server_mod.PlannedServer]) -> None:
+        """Check that the inventories of what servers take are known.
+
+        Which amounts one server may have of a provider is not among what is
+        read of all hosts at once.
+
+        :raises InventoriesUnread: they are not; read, and plan again
+        """
+        wanted = {each.rp_uuid for one in servers for each in one.assignments}
+        if not wanted.isdisjoint(self._unread):
+            raise exception.InventoriesUnread(
+                read=functools.partial(self._read, wanted)
+            )
+
+    def _read(self, wanted: Set[str]) -> None:
+        """Read inventories, of some providers more each time."""
+        unread = self._unread.copy()
+        more = itertools.islice(unread, len(self._inventories))
+        wanted = {*more, *wanted & unread.keys()}
+        for one in [*wanted][:1]:
+            # Of those that are gone, nothing can be had.
+            found = unread[one](wanted)
+            self._inventories |= {key: found.get(key, {}) for key in wanted}
+
+    def note_inventories(self) -> bool:
+        """Let hosts have the inventories that were read since."""
+        found = {
+            one: self._inventories[one]
+            for one in [*self._inventories]
+            if self._unread.pop(one, None)
+        }
+        for name, host in self.hosts.items() if found else ():
+            tracked = {
+                place: dataclasses.replace(
+                    one,
+                    inventory=found.get(place[0], {}).get(
+                        place[1], one.inventory
+                    ),
+                )
+                for place, one in host.view.tracked.items()
+                if place[1] in found.get(place[0], place)
+            }
+            view = dataclasses.replace(host.view, tracked=tracked)
+            self.hosts[name] = dataclasses.replace(host, view=view)
+        return bool(found)
 
     def change(
         self,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import stays as stays_mod
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,47 +30,25 @@ def add_servers(
     trackers: Mapping[str, base.Tracker],
 ) -> view_obj.HostView:
     """Return a view with all that is booked at any second of a part."""
-    taken: dict[
-        view_obj.Place,
-        list[tuple[interval.Interval, assignment.Assignment]],
-    ] = {}
+    taken: dict[view_obj.Place, list[stays_mod.Stay]] = {}
     for one in held:
-        if one.during.overlaps(part):
-            for each in one.assignments:
-                place = each.rp_uuid, each.resource_class
-                taken.setdefault(place, []).append((one.during, each))
-    tracked = dict(view.tracked)
-    for place, items in taken.items():
-        if place in tracked:
-            tracked[place] = _sweep(
-                trackers[tracked[place].tracker], tracked[place], part, items
+        for each in one.assignments:
+            stay = stays_mod.Stay(
+                key=one.key,
+                during=one.during,
+                amount=each.amount,
+                units=each.units,
             )
+            place = each.rp_uuid, each.resource_class
+            taken.setdefault(place, []).append(stay)
+    tracked = dict(view.tracked)
+    for place in taken.keys() & tracked.keys():
+        before = tracked[place]
+        state = stays_mod.join(
+            trackers[before.tracker], before.state, part, taken[place]
+        )
+        tracked[place] = dataclasses.replace(before, state=state)
     return dataclasses.replace(view, tracked=tracked)
-
-
-def _sweep(
-    tracker: base.Tracker,
-    tracked: view_obj.Tracked,
-    part: interval.Interval,
-    items: Sequence[tuple[interval.Interval, assignment.Assignment]],
-) -> view_obj.Tracked:
-    """Return a place with the states after each change joined."""
-    state, states = tracked.state, [tracked.state]
-    # Of what was planned by amounts alone, and has no room, no unit is known.
-    items = [one for one in items if tracker.understands(one[1].units)]
-    # What ends in a second is given back before others take.
-    events = [(during.end, 0, one) for during, one in items]
-    events += [
-        (max(during.start, part.start), 1, one) for during, one in items
-    ]
-    events.sort(key=lambda event: event[:2])
-    for _time, is_start, one in events:
-        if not is_start:
-            state = tracker.give(state, one.amount, one.units)
-            continue
-        state, _units = tracker.take(state, one.amount, one.units)
-        states.append(state)
-    return dataclasses.replace(tracked, state=tracker.join(states))
 
 
 def join(

@@ -2,14 +2,21 @@
 
 """One host, as it is without anything that is planned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 import dataclasses
+from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.objects import view as view_obj
+
+#: Uuids of providers -> their inventories by class, of those that are there.
+InventoryReader: TypeAlias = Callable[
+    [Set[str]], Mapping[str, Mapping[str, inventory_obj.Inventory]]
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,9 @@ class Host:
     :ivar zone: availability zone, '' for none
     :ivar cells: dedicated CPUs of each NUMA cell that no server outside of
         the bookings has; None where the host does not report them
+    :ivar read_inventories: reads those of some providers, by class; here, a
+        place without an inventory has one that is not known. None where there
+        is nothing to read
     :ivar held: server of Nova -> what it has of its slot, as far as it is
         known which units these are; none of it is taken in the view
     """
@@ -51,6 +61,7 @@ class Host:
     zone: str = ''
     cells: tuple[frozenset[int], ...] | None = None
     held: Mapping[str, Held] = dataclasses.field(default_factory=dict)
+    read_inventories: InventoryReader | None = None
 
 
 def make_host(

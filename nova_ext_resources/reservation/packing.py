@@ -38,6 +38,7 @@ class Packing:
     :param tests: all claim tests that are installed, by name
     :param gives_up: whether none are placed any more once it is certain that
         fewer than ``least`` fit
+    :raises InventoriesUnread: see :meth:`.fleet.Fleet.check_read`
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Packing:
         self._fewest = request.least if gives_up else 0
         self.servers: PlannedServers = ()
         self._place()
+        fleet.check_read(self.servers)
 
     @property
     def is_enough(self) -> bool:
@@ -116,13 +118,19 @@ class Packing:
 
     def _list_promising(self) -> Iterator[host_mod.Host]:
         """Return the hosts in turn, while it is worth while to fill them."""
+        affinity, most = self._request.affinity, self._request.most
+        possible = self._list_possible()
         if self._is_together:
-            yield from self._list_largest()
+            # Those that may have most come first, so that few are filled.
+            for host, fits in sorted(
+                possible, key=lambda one: -min(one[1], most)
+            ):
+                if fits > len(self.servers) and fits >= self._fewest:
+                    yield host
             return
-        affinity = self._request.affinity
         ahead: collections.deque[tuple[host_mod.Host, int]]
         ahead, hope = collections.deque(), 0
-        for host, fits in self._list_possible():
+        for host, fits in possible:
             if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
                 fits = 1
             ahead.append((host, fits))
@@ -132,19 +140,6 @@ class Packing:
                 host, fits = ahead.popleft()
                 hope -= fits
                 yield host
-
-    def _list_largest(self) -> Iterator[host_mod.Host]:
-        """Return the hosts that may have more servers than one before."""
-        others = []
-        for host, fits in self._list_possible():
-            if fits >= self._request.most:
-                yield host
-            elif fits >= self._fewest:
-                others.append((host, fits))
-        for host, fits in sorted(others, key=lambda one: -one[1]):
-            if fits <= len(self.servers):
-                return
-            yield host
 
     def _sharing(
         self, servers: PlannedServers

@@ -15,7 +15,7 @@ same and one move of the list's tail to add.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
 from nova_ext_resources.reservation import interval
@@ -85,6 +85,10 @@ class Profile:
         first = bisect.bisect_right(times, during.start) - 1
         return self._values[first : bisect.bisect_left(times, during.end)]
 
+    def list_times(self, since: int) -> list[int]:
+        """Return the times of the changes after ``since``, in order."""
+        return self._times[bisect.bisect_right(self._times, since) :]
+
     def list_steps(
         self, during: interval.Interval
     ) -> Iterator[tuple[interval.Interval, int]]:
@@ -118,19 +122,6 @@ class Profile:
                 begun = max(times[place], during.start)
         if begun is not None:
             yield begun, during.end
-
-    def find_last_below(self, start: int, end: int, amount: int) -> int | None:
-        """Return the end of the last step below ``amount`` in an interval.
-
-        None when it is never below it. A step may end after the interval.
-        """
-        times, values = self._times, self._values
-        first = bisect.bisect_right(times, start) - 1
-        for index in range(bisect.bisect_left(times, end) - 1, first - 1, -1):
-            if values[index] < amount:
-                is_last = index + 1 == len(times)
-                return interval.FOREVER if is_last else times[index + 1]
-        return None
 
     def forget(self, before: int) -> None:
         """Drop all changes before a time; what was then is as at that time."""
@@ -173,27 +164,3 @@ def list_lowest(
         min(one._values[right(one._times, start) - 1 : left(one._times, end)])
         for one in profiles
     ]
-
-
-def list_counts(
-    needs: Iterable[tuple[Sequence[Profile], int]], since: int, most: int
-) -> Iterator[tuple[int, int]]:
-    """Return from when on how often all amounts are in profiles at once.
-
-    :param needs: each amount, with the profiles of which one must have it
-    :param most: so often at most
-    """
-    right, needs = bisect.bisect_right, [*needs]
-    times = {since}
-    for profiles, _amount in needs:
-        for one in profiles:
-            times.update(one._times[right(one._times, since) :])
-    for time in sorted(times):
-        number = most
-        for profiles, amount in needs:
-            had = 0
-            for one in profiles:
-                value = one._values[right(one._times, time) - 1]
-                had += max(value, 0) // amount
-            number = min(number, had)
-        yield time, number

@@ -17,7 +17,6 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import holders as holders_obj
-from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import host as host_mod
@@ -93,7 +92,7 @@ def _agrees(
 
     Room that is held for planned servers is not known to the host.
     """
-    inventory = _find_inventory(counted, place)
+    capacity = _find_capacity(counted, place)
     real = {
         consumer: amount
         for consumer, amount in used.items()
@@ -106,10 +105,10 @@ def _agrees(
     }
     in_all = sum(one.amount for one in _list_of(place, holders))
     return (
-        inventory is not None
+        capacity is not None
         and real == said
         and in_all == tracked.state.used
-        and inventory.capacity - sum(real.values()) == tracked.state.free
+        and capacity - sum(real.values()) == tracked.state.free
     )
 
 
@@ -131,11 +130,13 @@ def _list_of(
                 yield each
 
 
-def _find_inventory(
+def _find_capacity(
     counted: host_mod.Host, place: view_obj.Place
-) -> inventory_obj.Inventory | None:
+) -> int | None:
     tracked = counted.view.tracked.get(place)
-    return tracked.inventory if tracked else None
+    if tracked and isinstance(tracked.state, count.CountState):
+        return tracked.state.capacity
+    return None
 
 
 def _list_slots(
@@ -242,9 +243,10 @@ def _list_counted(
 
 def _complete(states: _Tracked, counted: host_mod.Host) -> _Tracked:
     """Return places with the inventories that placement has."""
+    known = counted.view.tracked
     return {
         place: dataclasses.replace(
-            one, inventory=_find_inventory(counted, place)
+            one, inventory=known[place].inventory if place in known else None
         )
         for place, one in states.items()
     }
@@ -264,8 +266,8 @@ def _find_cells(
     """
     cells = publication_mod.read_cells(published.cells)
     place = counted.providers[0].rp_uuid, 'PCPU'
-    inventory = _find_inventory(counted, place)
-    if cells is None or inventory is None:
+    capacity = _find_capacity(counted, place)
+    if cells is None or capacity is None:
         return None
     used = {
         consumer: amount
@@ -273,7 +275,7 @@ def _find_cells(
         if not hold.may_be_hold(consumer)
     }
     free = sum(len(one.free) for one in cells)
-    if free != inventory.capacity - sum(used.values()):
+    if free != capacity - sum(used.values()):
         return None
     back = frozenset[int]()
     for consumer in used:

@@ -78,7 +78,7 @@ def settle(
     """
     for one in new:
         others = [each for each in list_met(one.during) if each.key != one.key]
-        before = _join(tracker, state, one.during, others)
+        before = join(tracker, state, one.during, others)
         if not _is_free(tracker, before, one):
             break
     else:
@@ -91,7 +91,7 @@ def settle(
     waiting = []
     for one in ordered:
         met = placed.list_overlapping(one.during)
-        before = _join(tracker, state, one.during, met)
+        before = join(tracker, state, one.during, met)
         if one.is_there or _is_free(tracker, before, one):
             placed.put(one)
         else:
@@ -99,7 +99,7 @@ def settle(
     chosen: dict[str, _Units] = {}
     for one in waiting:
         met = placed.list_overlapping(one.during)
-        before = _join(tracker, state, one.during, met)
+        before = join(tracker, state, one.during, met)
         if tracker.fits(before, one.amount):
             _after, chosen[one.key] = tracker.take(before, one.amount)
             placed.put(dataclasses.replace(one, units=chosen[one.key]))
@@ -114,13 +114,17 @@ def _is_free(tracker: base.Tracker, state: view_obj.State, one: Stay) -> bool:
     return state.free - after.free == one.amount
 
 
-def _join(
+def join(
     tracker: base.Tracker,
     state: view_obj.State,
     during: interval.Interval,
     stays: Iterable[Stay],
 ) -> view_obj.State:
-    """Return what is free throughout an interval beside some others."""
+    """Return what is free throughout an interval beside some others.
+
+    Of what was planned by amounts alone, and has no room, no unit is known: it
+    is left out.
+    """
     states = [state]
     met = [
         one

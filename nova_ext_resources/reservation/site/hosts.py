@@ -11,17 +11,19 @@ only. Which units they are, such as the ways of a cache that are free side by
 side, is taken from what the host has published; see :mod:`..published`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from concurrent import futures
+from collections.abc import Iterable, Mapping, Set
 import dataclasses
+import functools
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import overview
 from nova_ext_resources.placement import retry
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
@@ -31,27 +33,10 @@ from nova_ext_resources.reservation import published as published_mod
 #: Nova gives it to the provider of a compute service that is disabled.
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
-#: Requests at the same time; below the ten connections that a session of
-#: requests keeps alive.
-WORKERS = 8
-
 Taken: TypeAlias = published_mod.Taken
 
 #: uuid of an aggregate -> the availability zone that it is.
 Zones: TypeAlias = Mapping[str, str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A provider, and who uses it.
-
-    :ivar held: resource class -> consumer -> amount
-    :ivar used: resource class -> amount, without what is of a slot
-    """
-
-    provider: provider_obj.Provider
-    held: Mapping[str, Mapping[str, int]]
-    used: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +70,54 @@ def list_hosts(
     :raises PlacementError: placement cannot be read
     """
     taken = taken or {}
-    listed = retry.call(client.list_providers)
-    with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        found = pool.map(lambda one: _read(client, one, taken), listed)
-    providers = [one for one in found if one is not None]
-    sharing = [one for one in providers if _is_sharing(one)]
-    trees = _group(one for one in providers if not _is_sharing(one))
+    trees = overview.list_hosts(client, None)
+    slots = {place[0] for slot in taken.values() for place in slot}
+    held = overview.list_holders(
+        client,
+        {
+            one.rp_uuid
+            for tree in trees
+            for one in tree.offering
+            if any(amount.used for amount in one.amounts.values())
+            and (one.rp_uuid in slots or tree.name in published.publications)
+        },
+    )
+    uses = {
+        (rp_uuid, name): holders
+        for rp_uuid, own in held.items()
+        for name, holders in own.items()
+    }
+    read_inventories = functools.partial(
+        overview.read_each, client.list_inventories
+    )
+    named = _list_zones(client, zones)
     hosts = [
         _make_host(
-            [*tree, *_find_shared(tree, sharing)],
-            zones,
-            default_zone,
+            tree,
+            min(named.get(tree.root.rp_uuid, [default_zone])),
+            uses,
             taken,
             published,
+            read_inventories,
         )
         for tree in trees
-        if DISABLED_TRAIT not in tree[0].provider.traits
-        and tree[0].provider.name not in down
+        if DISABLED_TRAIT not in tree.root.traits and tree.name not in down
     ]
     return sorted(hosts, key=lambda one: one.name)
+
+
+def _list_zones(
+    client: placement_client.Client, zones: Zones
+) -> dict[str, list[str]]:
+    """Return uuid of a provider -> the zones that it is in."""
+    members = overview.run_all(
+        lambda one: retry.call(client.list_providers, member_of=one), [*zones]
+    )
+    found: dict[str, list[str]] = {}
+    for zone, listed in zip(zones.values(), members, strict=True):
+        for one in listed:
+            found.setdefault(one.rp_uuid, []).append(zone)
+    return found
 
 
 def list_enabled(client: placement_client.Client) -> dict[str, bool]:
@@ -156,27 +170,6 @@ def read_uses(
     return found
 
 
-def _read(
-    client: placement_client.Client,
-    listed: provider_obj.Provider,
-    taken: Taken,
-) -> _Found | None:
-    """Return a provider, None if it has gone meanwhile."""
-    try:
-        provider = retry.call(client.read_provider, listed)
-        held = retry.call(client.list_holders, listed.rp_uuid)
-    except exception.NotFound:
-        return None
-    used = {
-        name: sum(
-            _count_beyond(taken.get(consumer, {}), (listed.rp_uuid, name), own)
-            for consumer, own in one.items()
-        )
-        for name, one in held.items()
-    }
-    return _Found(provider=provider, held=held, used=used)
-
-
 def _count_beyond(
     slot: Mapping[view_obj.Place, int], place: view_obj.Place, amount: int
 ) -> int:
@@ -184,75 +177,48 @@ def _count_beyond(
     return max(amount - slot.get(place, 0), 0)
 
 
-def _is_sharing(one: _Found) -> bool:
-    return provider_obj.SHARING_TRAIT in one.provider.traits
-
-
-def _group(providers: Iterable[_Found]) -> list[list[_Found]]:
-    """Return the trees, each with its root first."""
-    by_uuid = {one.provider.rp_uuid: one for one in providers}
-
-    def find_root(one: _Found) -> str:
-        while one.provider.parent_uuid in by_uuid:
-            one = by_uuid[one.provider.parent_uuid]
-        return one.provider.rp_uuid
-
-    trees: dict[str, list[_Found]] = {}
-    for one in by_uuid.values():
-        trees.setdefault(find_root(one), []).append(one)
-    for tree in trees.values():
-        tree.sort(key=lambda one: one.provider.rp_uuid not in trees)
-    # A child whose parent was deleted while all were read is no host.
-    return [one for one in trees.values() if not one[0].provider.parent_uuid]
-
-
-def _find_shared(
-    tree: Sequence[_Found], sharing: Iterable[_Found]
-) -> list[_Found]:
-    joined = frozenset[str]().union(*(one.provider.aggregates for one in tree))
-    return [one for one in sharing if one.provider.aggregates & joined]
-
-
 def _make_host(
-    found: Sequence[_Found],
-    zones: Zones,
-    default_zone: str,
+    tree: host_tree.HostTree,
+    zone: str,
+    uses: published_mod.Uses,
     taken: Taken,
     published: Published,
+    read_inventories: host_mod.InventoryReader,
 ) -> host_mod.Host:
-    """Make a host of its providers, the root of its tree first."""
-    root = found[0].provider
-    named = sorted(zones[one] for one in root.aggregates if one in zones)
-    counted = host_mod.make_host(
-        root.name,
-        [one.provider for one in found],
-        _count(found),
-        zone=named[0] if named else default_zone,
+    """Make a host of its tree.
+
+    :param uses: of the places where it matters who holds what
+    """
+    tracked = {}
+    for one in tree.offering:
+        for name, amount in one.amounts.items():
+            place, used = (one.rp_uuid, name), amount.used
+            if place in uses:
+                used = sum(
+                    _count_beyond(taken.get(consumer, {}), place, own)
+                    for consumer, own in uses[place].items()
+                )
+            tracked[place] = view_obj.Tracked(
+                tracker='count',
+                state=count.CountState(amount.capacity, used),
+                inventory=amount.inventory,
+            )
+    counted = host_mod.Host(
+        name=tree.name,
+        providers=tuple(
+            provider_obj.Provider(
+                rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
+            )
+            for one in tree.offering
+        ),
+        view=view_obj.HostView(
+            tracked=tracked,
+            keys={one.rp_uuid: one.name for one in tree.offering},
+        ),
+        zone=zone,
+        read_inventories=read_inventories,
     )
-    known = published.publications.get(root.name)
+    known = published.publications.get(tree.name)
     if known is None:
         return counted
-    uses = {
-        (one.provider.rp_uuid, name): held
-        for one in found
-        for name, held in one.held.items()
-    }
     return published_mod.apply(counted, known, uses, taken, published.trackers)
-
-
-def _count(found: Iterable[_Found]) -> view_obj.HostView:
-    """Return the view of a host of which amounts are known."""
-    return view_obj.HostView(
-        tracked={
-            (one.provider.rp_uuid, name): view_obj.Tracked(
-                tracker='count',
-                state=count.CountState(
-                    inventory.capacity, one.used.get(name, 0)
-                ),
-                inventory=inventory,
-            )
-            for one in found
-            for name, inventory in one.provider.inventories.items()
-        },
-        keys={one.provider.rp_uuid: one.provider.name for one in found},
-    )

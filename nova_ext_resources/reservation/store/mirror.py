@@ -69,7 +69,8 @@ class Mirror:
             (one.during.start <= now, one.during.end <= now)
             for one in self.changes
         )
-        if self._applied != (self.changes, passed):
+        is_new = self.planner.fleet.note_inventories()
+        if is_new or self._applied != (self.changes, passed):
             capacity_plan.apply(self.planner.fleet, self.changes, now)
             self._applied = self.changes, passed
         self._staying.look(now)

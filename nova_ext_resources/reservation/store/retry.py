@@ -48,6 +48,14 @@ def call_within(
         wait=tenacity.wait_random_exponential(
             multiplier=FIRST_PAUSE, max=LONGEST_PAUSE
         ),
+        before_sleep=_prepare,
         reraise=True,
     )
     return retrying(function, *args, **kwargs)
+
+
+def _prepare(state: tenacity.RetryCallState) -> None:
+    """Read what the last attempt lacked."""
+    error = state.outcome and state.outcome.exception()
+    if isinstance(error, exception.InventoriesUnread):
+        error.read()

@@ -158,16 +158,14 @@ class HostsTest(SiteTestCase):
 
         self.assertEqual(['two'], [*self.read()])
 
-    def test_a_provider_that_goes_meanwhile_is_left_out(self) -> None:
-        self.app.before_next(
-            'GET',
-            f'/resource_providers/{uuids.device}/inventories',
-            lambda: self.client.delete_provider(uuids.device),
-        )
+    def test_a_provider_that_goes_meanwhile_has_nothing(self) -> None:
+        (one, _two) = self.read().values()
+        assert one.read_inventories is not None
+        self.client.delete_provider(uuids.device)
 
-        found = self.read()
+        found = one.read_inventories({uuids.one, uuids.device})
 
-        self.assertEqual({'VCPU': (6, 0)}, self.list_states(found['one']))
+        self.assertEqual([uuids.one], [*found])
 
     def test_placement_that_is_away_for_a_moment(self) -> None:
         self.app.fail('GET', '/traits', 2)
@@ -245,6 +243,59 @@ class CommandLineTest(SiteTestCase):
         self.assertEqual({'one': 1}, changed['hosts'])
         self.assertEqual({'one': 1}, again['hosts'])
         self.assertEqual('cancelled', gone['state'])
+
+    def test_what_one_server_may_have_of_a_provider(self) -> None:
+        few = inventory.Inventory(total=8, max_unit=2)
+        self.set_inventories(uuids.two, VCPU=few)
+
+        status, _output, errors = self.run_command(
+            'create x --resource VCPU=3 --servers 3 --start +1h --duration 1h'
+        )
+        found = self.ask('capacity --resource VCPU=3 --from +1h --duration 1h')
+
+        self.assertNotEqual(0, status)
+        self.assertIn('2 can be had in that time', errors)
+        self.assertIn('one server can request at most 2', errors)
+        self.assertEqual([2], [one['Servers'] for one in found])
+
+    def test_requests_are_as_many_however_many_hosts_there_are(self) -> None:
+        for command in (
+            'create {} --resource VCPU=1 --start +1h --duration 1h',
+            'create {} --resource VCPU=400 --start +1h --duration 1h',
+            'capacity --from +1h --duration 1h',
+        ):
+            few = self.count_requests(command.format(f'few-{self.hosts}'))
+            self.make_hosts(15)
+            many = self.count_requests(command.format(f'many-{self.hosts}'))
+
+            self.assertEqual(few, many, command)
+            self.assertLessEqual(many, 20, command)
+
+    hosts = 0
+
+    def make_hosts(self, number: int) -> None:
+        """Make hosts with two devices each, and servers on them."""
+        for _number in range(number):
+            self.hosts += 1
+            name = f'more-{self.hosts}'
+            root = getattr(uuids, name)
+            self.make_root(root, name)
+            self.set_inventories(root, VCPU=inventory.Inventory(total=8))
+            self.allocate(
+                getattr(uuids, f'server {name}'),
+                resources={root: {'VCPU': 1}},
+            )
+            for device in ('a', 'b'):
+                rp_uuid = getattr(uuids, f'{name} {device}')
+                self.client.ensure_provider(rp_uuid, f'{name}_{device}', root)
+                self.set_inventories(
+                    rp_uuid, **{SEATS: inventory.Inventory(total=3)}
+                )
+
+    def count_requests(self, line: str) -> int:
+        self.forget_requests()
+        self.run_command(line)
+        return len(self.app.requests)
 
     def test_a_flavor_needs_nova(self) -> None:
         status, _output, errors = self.run_command('create x --flavor large')

@@ -13,10 +13,10 @@ from bench.harness import leased
 from bench.harness import leases
 from bench.harness import peers
 from bench.harness import planning
-from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from tests import base
+from tests.unit.reservation import hosts
 
 SHAPE = leases.Shape(5, 40)
 
@@ -31,9 +31,7 @@ class LeasesTest(base.TestCase):
         for full in (False, True):
             fleet = leased.Leased(SHAPE, full=full)
 
-            self.assertEqual(
-                {}, fleet.calendar.list_broken(interval.Interval(0))
-            )
+            self.assertEqual([], hosts.list_overbooked(fleet.calendar))
             self.assertEqual(
                 {(f'lease {number}/0') for number in range(len(fleet.leases))},
                 {*fleet.fleet.bookings},

@@ -14,6 +14,7 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import calendar as calendar_mod
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -29,6 +30,9 @@ CLOS = builders.CLOS
 
 #: CPUs of the two NUMA cells, each with a cache of its own.
 CELLS = (frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7}))
+
+
+EVER = interval.Interval(interval.ALWAYS)
 
 
 def make_tests() -> dict[str, plugin_base.ClaimTest]:
@@ -126,3 +130,12 @@ def make_request(
 def make_planner(*hosts: host_mod.Host) -> planner_mod.Planner:
     fleet = fleet_mod.Fleet(hosts, TRACKERS)
     return planner_mod.Planner(fleet, make_tests())
+
+
+def list_overbooked(calendar: calendar_mod.Calendar) -> list[view.Place]:
+    """Return the places of which more is booked than there is, at any time."""
+    return [
+        one
+        for one in sorted(calendar.places)
+        if calendar.find_free(one, EVER) < 0
+    ]

@@ -70,21 +70,6 @@ class Reference:
             for second in self.list_seconds(during)
         )
 
-    def find_earliest(
-        self,
-        places: dict[view.Place, int],
-        length: int,
-        window: interval.Interval,
-    ) -> int | None:
-        """Try every second, one by one."""
-        for start in range(window.start, self.seconds):
-            end = min(start + length, interval.FOREVER)
-            if end > window.end:
-                break
-            if self.fits(places, interval.Interval(start, end)):
-                return start
-        return None
-
 
 def list_overbooked(
     bookings: Iterable[server_mod.PlannedServer],

@@ -85,6 +85,16 @@ class Machine:
         self.ours.set_capacity(place, capacity, during)
 
 
+def list_seconds(steps: list[tuple[int, int]]) -> list[int]:
+    """Return the number of each second, of steps that begin with the first."""
+    ends = [*(time for time, _number in steps[1:]), SECONDS]
+    return [
+        number
+        for (time, number), end in zip(steps, ends, strict=True)
+        for _second in range(time, min(end, SECONDS))
+    ]
+
+
 class CalendarTest(base.TestCase):
     def test_the_example_is_true(self) -> None:
         text = calendar.__doc__
@@ -151,7 +161,6 @@ class CalendarTest(base.TestCase):
 
         self.assertEqual(8, made.find_largest(CPUS, span(99)))
         self.assertEqual(16, made.find_largest(CPUS, span(100)))
-        self.assertEqual(8, made.find_capacity(CPUS, span(0)))
 
     def test_maintenance_breaks_what_is_booked_then(self) -> None:
         made = make_calendar(VCPU=8, MEMORY_MB=64)
@@ -159,8 +168,6 @@ class CalendarTest(base.TestCase):
 
         made.set_capacity(CPUS, 4, span(50, 200))
 
-        self.assertEqual({CPUS: (span(50, 100), 2)}, made.list_broken(span(0)))
-        self.assertEqual({}, made.list_broken(span(0, 50)))
         self.assertEqual(0, made.find_largest(CPUS, span(0, 60)))
         self.assertEqual(-2, made.find_free(CPUS, span(0, 60)))
 
@@ -187,33 +194,22 @@ class CalendarTest(base.TestCase):
         self.assertTrue(made.fits({CPUS: 2, RAM: 2}, span(0, 20)))
         self.assertFalse(made.fits({CPUS: 3, RAM: 2}, span(0, 20)))
         self.assertEqual(
-            20,
-            made.find_earliest({CPUS: 3, RAM: 3}, seconds=5, window=span(8)),
+            [(8, 0), (10, 0), (20, 2)],
+            [*made.list_counts([([CPUS], 3), ([RAM], 3)], 8, 9)],
         )
 
-    def test_open_ends_wait_until_all_of_the_rest_is_free(self) -> None:
-        made = make_calendar(VCPU=8)
-        made.add('one', span(100, 200), {CPUS: 6})
-        made.add('ever', span(0), {CPUS: 1})
+    def test_of_several_places_one_has_the_amount(self) -> None:
+        made = make_calendar(VCPU=8, MEMORY_MB=5)
+        made.add('one', span(0, 10), {CPUS: 6})
 
-        for amount, start in ((1, 0), (2, 200), (7, 200), (8, None)):
-            self.assertEqual(
-                start,
-                made.find_earliest(
-                    {CPUS: amount}, seconds=interval.FOREVER, window=span(0)
-                ),
-            )
-
-    def test_the_end_must_be_in_the_window_too(self) -> None:
-        made = make_calendar(VCPU=8)
-        made.add('one', span(0, 50), {CPUS: 8})
-
-        def find(end: int) -> int | None:
-            return made.find_earliest(
-                {CPUS: 1}, seconds=10, window=span(0, end)
-            )
-
-        self.assertEqual([None, 50], [find(59), find(60)])
+        self.assertEqual(
+            [(0, 1), (10, 3)], [*made.list_counts([([CPUS, RAM], 3)], 0, 9)]
+        )
+        self.assertEqual(
+            [(0, 0), (10, 2)], [*made.list_counts([([CPUS], 3)], 0, 2)]
+        )
+        self.assertEqual([(4, 0)], [*made.list_counts([((), 3)], 4, 9)])
+        self.assertEqual([(4, 9)], [*made.list_counts([], 4, 9)])
 
     def test_steps_show_capacity_and_use(self) -> None:
         made = make_calendar(VCPU=8)
@@ -320,20 +316,30 @@ class ReferenceTest(base.TestCase):
     def _compare(self, machine: Machine, seed: str) -> None:
         ours, theirs, during = machine.ours, machine.theirs, machine.draw()
         place, places = machine.rng.choice(PLACES), machine.draw_places()
-        length = machine.rng.choice((1, 3, 8, interval.FOREVER))
+        counts = ours.list_counts(
+            [([one], amount) for one, amount in places.items()],
+            during.start,
+            99,
+        )
 
         self.assertEqual(
             (
                 theirs.peak(place, during),
                 theirs.find_free(place, during),
                 theirs.fits(places, during),
-                theirs.find_earliest(places, length, during),
+                [
+                    min(
+                        max(theirs.count_free(one, second), 0) // amount
+                        for one, amount in places.items()
+                    )
+                    for second in range(during.start, SECONDS)
+                ],
             ),
             (
                 ours.peak(place, during),
                 ours.find_free(place, during),
                 ours.fits(places, during),
-                ours.find_earliest(places, seconds=length, window=during),
+                list_seconds([*counts]),
             ),
             seed,
         )

@@ -2,7 +2,7 @@
 
 """Tests of plans and counter-offers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 import dataclasses
 from typing import Any
 
@@ -13,6 +13,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
@@ -191,7 +192,9 @@ class RefusalTest(PlannerTestCase):
         self.assertEqual(span(50, 60), refusal.earliest.during)
         self.assertEqual(3, len(refusal.earliest.servers))
         self.planner.accept(request, refusal.earliest)
-        self.assertEqual({}, self.planner.fleet.calendar.list_broken(span(0)))
+        self.assertEqual(
+            [], hosts.list_overbooked(self.planner.fleet.calendar)
+        )
 
     def test_each_host_says_what_is_short(self) -> None:
         self.accept('before', span(0, 50), least=3)
@@ -267,7 +270,7 @@ class RepackTest(PlannerTestCase):
         self.assertEqual(1, len(plan.moved))
         self.planner.accept(request, plan)
         calendar = self.planner.fleet.calendar
-        self.assertEqual({}, calendar.list_broken(span(0)))
+        self.assertEqual([], hosts.list_overbooked(calendar))
         self.assertEqual(
             {'left/0', 'right/0', 'it/0'}, {*self.planner.fleet.bookings}
         )
@@ -335,7 +338,9 @@ class RepackTest(PlannerTestCase):
         plan = self.plan(request, now=0)
 
         self.planner.accept(request, plan)
-        self.assertEqual({}, self.planner.fleet.calendar.list_broken(span(0)))
+        self.assertEqual(
+            [], hosts.list_overbooked(self.planner.fleet.calendar)
+        )
 
 
 class AttributesTest(PlannerTestCase):
@@ -994,3 +999,84 @@ class WorkTest(PlannerTestCase):
                 )
 
         self.assertEqual(1, len(self.planner.fleet.index._asks))
+
+
+class UnreadTest(base.TestCase):
+    """Placement was asked for capacities alone: of most hosts, in vain."""
+
+    HOSTS = 100
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.most = {f'{one:03}': 2 for one in range(self.HOSTS)}
+        self.reads: list[set[str]] = []
+        made = [hosts.make_host(name) for name in self.most]
+        self.planner = hosts.make_planner(
+            *(
+                dataclasses.replace(
+                    one,
+                    view=dataclasses.replace(
+                        one.view,
+                        tracked={
+                            place: dataclasses.replace(each, inventory=None)
+                            for place, each in one.view.tracked.items()
+                        },
+                    ),
+                    read_inventories=self.read,
+                )
+                for one in made
+            )
+        )
+
+    def read(
+        self, wanted: Set[str]
+    ) -> dict[str, dict[str, inventory.Inventory]]:
+        self.reads.append({*wanted})
+        return {
+            one: {'VCPU': inventory.Inventory(total=8, max_unit=most)}
+            for one in wanted
+            if (most := self.most[one])
+        }
+
+    def plan(self, **fields: Any) -> planner_mod.Plan | planner_mod.Refusal:
+        while True:
+            try:
+                return self.planner.plan(
+                    make_request('it', span(5, 9), **fields), 0
+                )
+            except exception.InventoriesUnread as err:
+                self.assertFalse(self.planner.fleet.note_inventories())
+                err.read()
+                self.assertTrue(self.planner.fleet.note_inventories())
+
+    def test_only_hosts_of_a_plan_are_read(self) -> None:
+        self.most['000'] = 4
+
+        for _time in range(2):
+            plan = self.plan(least=2)
+            assert isinstance(plan, planner_mod.Plan), plan
+
+        self.assertEqual([{'000'}], self.reads)
+
+    def test_more_are_read_each_time_that_it_was_in_vain(self) -> None:
+        self.most['000'] = 0
+        self.most['099'] = 4
+
+        plan = self.plan()
+
+        assert isinstance(plan, planner_mod.Plan), plan
+        self.assertEqual(['099'], [one.host for one in plan.servers])
+        self.assertLess(len(self.reads), 9)
+        self.assertEqual(self.HOSTS, len({*self.most}.union(*self.reads)))
+
+    def test_a_refusal_is_of_what_was_read(self) -> None:
+        self.most['000'] = 4
+
+        refusal = self.plan(least=3, delay=5)
+
+        assert isinstance(refusal, planner_mod.Refusal)
+        assert refusal.largest is not None
+        self.assertEqual(2, len(refusal.largest.servers))
+        self.assertIsNone(refusal.earliest)
+        (short,) = refusal.shortfalls['050']
+        self.assertTrue(short.is_permanent)

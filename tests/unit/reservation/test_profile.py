@@ -91,27 +91,6 @@ class ProfileTest(base.TestCase):
         for (_start, end), (start, _end) in itertools.pairwise(gaps):
             self.assertLess(end, start)
 
-    @hypothesis.given(changes, intervals(), st.integers(-5, 5))
-    def test_after_the_last_step_below_there_is_none(
-        self, given: list[Any], during: interval.Interval, amount: int
-    ) -> None:
-        steps, plain = make_both(given)
-
-        end = steps.find_last_below(during.start, during.end, amount)
-
-        below = [
-            second
-            for second in range(during.start, min(during.end, COMPARED))
-            if plain[second] < amount
-        ]
-        self.assertEqual(bool(below), end is not None)
-        if end is not None:
-            last = min(end, COMPARED) - 1
-            self.assertGreaterEqual(last, below[-1])
-            self.assertLess(plain[last], amount)
-            if end < during.end:
-                self.assertGreaterEqual(plain[end], amount)
-
     @hypothesis.given(changes)
     def test_steps_of_one_value_are_one(self, given: list[Any]) -> None:
         steps, plain = make_both(given)

@@ -244,7 +244,7 @@ def _act(
             admission.admit(request, now=1, reason=stores.REASON)
     except Exception as err:
         return repr(err)
-    broken = mirror.planner.fleet.calendar.list_broken(hosts.span(0))
+    broken = hosts.list_overbooked(mirror.planner.fleet.calendar)
     return repr(broken) if broken else ''
 
 

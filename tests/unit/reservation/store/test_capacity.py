@@ -636,7 +636,10 @@ class RaceTest(CapacityTestCase):
                     calendar = admission._mirror.planner.fleet.calendar
                     self.assertEqual(
                         max(left, 0),
-                        calendar.find_capacity(
-                            (name, 'VCPU'), span(second, second + 1)
+                        next(
+                            capacity
+                            for _part, capacity, _used in calendar.list_steps(
+                                (name, 'VCPU'), span(second, second + 1)
+                            )
                         ),
                     )

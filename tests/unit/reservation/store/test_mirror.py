@@ -62,7 +62,7 @@ class MirrorTest(stores.StoreTestCase):
         with self.database.transaction() as connection:
             mirror.refresh(connection, self.now)
         planner = mirror.planner
-        self.assertEqual({}, planner.fleet.calendar.list_broken(hosts.span(0)))
+        self.assertEqual([], hosts.list_overbooked(planner.fleet.calendar))
         return mirror.held, dict(planner.fleet.bookings), mirror.owners
 
     def make_new(self) -> mirror_mod.Mirror:
