@@ -6,7 +6,8 @@ The leases take 1 to 48 hours, start in 30 days, and never over-commit.
 
 :mod:`bench.harness.admissions` measures whole reservations on SQLite, and
 Blazar's search beside them; :mod:`bench.harness.planning` the planner alone;
-:mod:`bench.harness.reserving` the filter of nova-scheduler, and
+:mod:`bench.harness.commands` whole commands of the client, with a real
+placement; :mod:`bench.harness.reserving` the filter of nova-scheduler, and
 :mod:`bench.harness.reserving_ways` the same where cache ways are reserved.
 
 Blazar is in an environment of its own, that of ``tox -e blazar``.
@@ -19,8 +20,10 @@ import sys
 import tempfile
 
 from bench.harness import admissions
+from bench.harness import commands
 from bench.harness import leased
 from bench.harness import leases
+from bench.harness import placements
 from bench.harness import planning
 from bench.harness import reserving
 from bench.harness import reserving_ways
@@ -40,7 +43,7 @@ SHAPES = (
 )
 
 #: What can be measured.
-PARTS = ('admission', 'planner', 'filter')
+PARTS = ('admission', 'planner', 'command', 'filter')
 
 
 def run(arguments: Sequence[str] = ()) -> list[rows_mod.Row]:
@@ -85,6 +88,14 @@ def _make_parser() -> argparse.ArgumentParser:
         help=f'searches of Blazar, each beside {admissions.ADMISSIONS} '
         'admissions. By default %(default)s',
     )
+    parser.add_argument(
+        '--hosts',
+        type=int,
+        action='append',
+        help='of the part "command"; may be repeated, in growing order. By '
+        f'default {", ".join(map(str, commands.HOSTS))}',
+    )
+    placements.add_option(parser)
     return parser
 
 
@@ -100,12 +111,20 @@ def _check_blazar(python: str) -> None:
 
 def _measure(options: argparse.Namespace) -> Iterator[rows_mod.Row]:
     parts = options.part or PARTS
-    if parts != ['filter']:
+    if not {*parts} <= {'command', 'filter'}:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             yield admissions.measure_commit(folder)
             for shape in options.shape or SHAPES:
                 print(f'{shape} ...', file=sys.stderr)
                 yield from _measure_shape(shape, parts, folder, options)
+    if 'command' in parts:
+        print('command ...', file=sys.stderr)
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            yield from commands.measure(
+                folder,
+                options.hosts or commands.HOSTS,
+                is_sqlite=options.sqlite,
+            )
     if 'filter' in parts:
         print('filter ...', file=sys.stderr)
         yield from reserving.run()

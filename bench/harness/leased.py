@@ -69,8 +69,11 @@ class Leased:
         self, number: int, asked: dict[str, int], during: interval.Interval
     ) -> bool:
         """Return whether amounts are free on a host throughout a time."""
-        places = {(make_uuid(number), one): asked[one] for one in asked}
-        return self.calendar.fits(places, during)
+        return all(
+            self.calendar.find_free((make_uuid(number), name), during)
+            >= amount
+            for name, amount in asked.items()
+        )
 
     def search(
         self, asked: dict[str, int], during: interval.Interval

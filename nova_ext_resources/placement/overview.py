@@ -18,6 +18,7 @@ from typing import TypeAlias, TypeVar
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
@@ -157,21 +158,21 @@ def add_inventories(
     :raises PlacementError: placement cannot be read
     """
     trees = [*trees]
-    wanted = [
-        one for tree in trees for one in tree.providers if is_wanted(one)
-    ]
-    found = dict(
-        zip(
-            (one.rp_uuid for one in wanted),
-            run_all(lambda one: _add_inventories(client, one), wanted),
-            strict=True,
-        )
+    read = read_each(
+        client.list_inventories,
+        [
+            one.rp_uuid
+            for tree in trees
+            for one in tree.providers
+            if is_wanted(one)
+        ],
     )
     return tuple(
         dataclasses.replace(
             tree,
             providers=tuple(
-                found.get(one.rp_uuid, one) for one in tree.providers
+                _add_inventories(one, read.get(one.rp_uuid))
+                for one in tree.providers
             ),
         )
         for tree in trees
@@ -387,11 +388,10 @@ def _read(
 
 
 def _add_inventories(
-    client: placement_client.Client, one: host_tree.TreeProvider
+    one: host_tree.TreeProvider,
+    inventories: Mapping[str, inventory_obj.Inventory] | None,
 ) -> host_tree.TreeProvider:
-    try:
-        inventories = retry.call(client.list_inventories, one.rp_uuid)
-    except exception.NotFound:
+    if inventories is None:
         return one
     return dataclasses.replace(
         one,

@@ -187,20 +187,6 @@ class Calendar:
         """Return the largest amount that fits in an interval."""
         return max(self.find_free(place, during), 0)
 
-    def fits(self, places: Places, during: interval.Interval) -> bool:
-        """Return whether all amounts are free throughout an interval."""
-        return all(
-            self.find_free(place, during) >= amount
-            for place, amount in places.items()
-        )
-
-    def count(self, places: Places, during: interval.Interval) -> int:
-        """Return how many times all amounts fit together in an interval."""
-        return min(
-            self.find_largest(place, during) // amount
-            for place, amount in places.items()
-        )
-
     def list_counts(
         self,
         needs: Iterable[tuple[Iterable[view.Place], int]],

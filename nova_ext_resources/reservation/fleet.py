@@ -158,6 +158,8 @@ class Fleet:
             }
             view = dataclasses.replace(host.view, tracked=tracked)
             self.hosts[name] = dataclasses.replace(host, view=view)
+            if name in self._units:
+                self._units[name] = self._list_units(self.hosts[name])
         return bool(found)
 
     def change(

@@ -18,7 +18,6 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources import exception
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.objects import view as view_obj
@@ -154,20 +153,17 @@ def read_uses(
 
     :raises PlacementError: placement cannot be read
     """
-    found: dict[view_obj.Place, lending.Use] = {}
-    for rp_uuid in rp_uuids:
-        try:
-            provider = retry.call(client.get_provider, rp_uuid)
-            held = retry.call(client.list_holders, rp_uuid)
-        except exception.NotFound:
-            continue
-        for name, inventory in provider.inventories.items():
-            found[rp_uuid, name] = lending.Use(
-                capacity=inventory.capacity,
-                is_shared=provider_obj.SHARING_TRAIT in provider.traits,
-                holders=held.get(name, {}),
-            )
-    return found
+    providers = overview.read_each(client.get_provider, [*rp_uuids])
+    held = overview.read_each(client.list_holders, [*providers])
+    return {
+        (rp_uuid, name): lending.Use(
+            capacity=inventory.capacity,
+            is_shared=provider_obj.SHARING_TRAIT in providers[rp_uuid].traits,
+            holders=holders.get(name, {}),
+        )
+        for rp_uuid, holders in held.items()
+        for name, inventory in providers[rp_uuid].inventories.items()
+    }
 
 
 def _count_beyond(

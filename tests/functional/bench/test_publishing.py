@@ -62,6 +62,21 @@ class PublishingTest(base.TestCase):
         for one in asked:
             self.assertIn('8 hosts', one['what'])
 
+    def test_whole_commands_with_a_real_placement(self) -> None:
+        rows = self.run_bench(
+            'reservation',
+            '--part',
+            'command',
+            '--blazar',
+            'none',
+            '--hosts',
+            '10',
+        )
+
+        self.assertEqual(8, len(rows))
+        for one in rows:
+            self.assertIn('10 hosts: the command', one['what'])
+
     def test_too_few_hosts_are_told(self) -> None:
         done = subprocess.run(
             [sys.executable, '-m', 'bench', 'scale', '--hosts', '5'],

@@ -2,10 +2,12 @@
 
 """Tests of hosts over time: the view of what is there at any second."""
 
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
@@ -228,3 +230,39 @@ class FleetTest(base.TestCase):
             self.assertEqual(
                 {'VCPU', 'PCPU', hosts.CLOS}, {*fleet.places['two']}
             )
+
+    def test_a_provider_that_has_gone_since_offers_nothing(self) -> None:
+        host = hosts.make_cached_host('one')
+        tracked = {
+            place: dataclasses.replace(one, inventory=None)
+            for place, one in host.view.tracked.items()
+        }
+        fleet = fleet_mod.Fleet(
+            [
+                dataclasses.replace(
+                    host,
+                    view=dataclasses.replace(host.view, tracked=tracked),
+                    read_inventories=lambda _wanted: {},
+                )
+            ],
+            hosts.TRACKERS,
+        )
+        ways = assignment.Assignment(
+            rp_uuid='one L3_0', rp_key='', resource_class=hosts.WAYS, amount=2
+        )
+        server = server_mod.PlannedServer(
+            key='it', host='one', during=span(0, 5), assignments=(ways,)
+        )
+        fleet.book(server)
+
+        error = self.assertRaises(
+            exception.InventoriesUnread, fleet.check_read, [server]
+        )
+        error.read()
+
+        self.assertTrue(fleet.note_inventories())
+        fleet.check_read([server])
+        future = fleet.foresee('one', span(0, 5))
+        assert future is not None
+        self.assertEqual(tracked.keys() - {CACHE}, future.view.tracked.keys())
+        self.assertFalse(fleet.note_inventories())

@@ -48,7 +48,7 @@ def has_room(
 ) -> bool:
     return all(
         any(
-            calendar.fits({place: amount}, during)
+            calendar.find_free(place, during) >= amount
             for place in make_places(name)[resource_class]
         )
         for resource_class, amount in ask.items()
