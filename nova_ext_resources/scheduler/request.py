@@ -159,6 +159,18 @@ def get_project(spec_obj: Any) -> str:
     return ('project_id' in spec_obj and spec_obj.project_id) or ''
 
 
+def is_owner(spec_obj: Any, project: str) -> bool:
+    """Return whether a server may use what a project has reserved.
+
+    What was reserved for no project ('') is the operators': an administrator
+    uses it for servers of his own project, and nobody else does.
+    """
+    own, context = get_project(spec_obj), getattr(spec_obj, '_context', None)
+    if project or not context:
+        return bool(project) and project == own
+    return bool(context.is_admin) and (context.project_id or '') == own
+
+
 def find_end(spec_obj: Any, now: int) -> int:
     """Return when a server ends that asks for no reservation.
 

@@ -236,7 +236,7 @@ class ReservationFilter(filters.BaseHostFilter):
         self,
         hosts: Sequence[Any],
         spec_obj: Any,
-        key: str,
+        name: str,
         read: promises_mod.Read,
     ) -> str | None:
         """Let a server have a slot on one of the hosts.
@@ -251,9 +251,10 @@ class ReservationFilter(filters.BaseHostFilter):
             if not read.is_fresh:
                 return _AWAY
         now = read.now
-        reason = self._reserved.find_refusal(key, spec_obj, now)
-        if reason is None:
-            reason = self._explain_few(hosts, spec_obj, key, now)
+        key = self._reserved.find_key(name, spec_obj, now)
+        if key is None:
+            return reserved_mod.explain_unusable(name)
+        reason = self._explain_few(hosts, spec_obj, key, now)
         if reason is not None:
             return reason
         server = request.get_server_uuid(spec_obj)

@@ -24,7 +24,6 @@ from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import choice as choice_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import promises as promises_mod
@@ -49,42 +48,35 @@ class Reserved:
     def __init__(self, followed: promises_mod.Followed) -> None:
         self._followed = followed
 
-    def find_refusal(self, key: str, spec_obj: Any, now: int) -> str | None:
-        """Return why no server may be created in a reservation now.
+    def find_key(self, name: str, spec_obj: Any, now: int) -> str | None:
+        """Return the reservation of a name that a server may use now.
 
-        In words for the owner of the server; None if one may.
+        Why there is none, the log alone says: by different answers the owner
+        of a server could tell what others have reserved.
         """
-        project = request.get_project(spec_obj)
         with self._followed.lock:
-            promises = self._followed.promises
-            asked = promises.reservations.get(key)
-            held = promises.slots.get(key, ())
-        if asked is None or asked.project not in ('', project):
-            return self._explain_unknown(key, project, now)
-        during = held[0].during
-        if now < during.start:
-            start = interval.format_time(during.start)
-            return (
-                f'reservation {key} has not started yet: it starts at '
-                f'{start}; create the server then'
-            )
-        if now >= during.end:
-            return _explain_end(key, during)
-        return None
-
-    def _explain_unknown(self, key: str, project: str, now: int) -> str:
-        """Say what became of a reservation that has no slots any more."""
-        with self._followed.database.transaction() as connection:
-            found = records.list_records(connection, now, key=key)
-        if found and found[0].request.project in ('', project):
-            if now >= found[0].during.end:
-                return _explain_end(key, found[0].during)
-            if found[0].state.is_final:
-                return f'reservation {key} is {found[0].state}'
-        return (
-            f'there is no reservation {key} for this project; correct the '
-            f'scheduler hint {request.HINT}'
+            slots = self._followed.promises.slots
+            found = {
+                key: slots[key][0].during
+                for key, one in self._followed.promises.reservations.items()
+                if key == name and request.is_owner(spec_obj, one.project)
+            }
+        for key, during in found.items():
+            if during.start <= now < during.end:
+                return key
+        LOG.info(
+            'Server %(server)s (request %(request)s) cannot use reservation '
+            '%(name)s now. Its owner has %(found)s of this name.',
+            {
+                'name': name,
+                'found': ', '.join(
+                    f'{key} from {one}' for key, one in found.items()
+                )
+                or 'none that is not over',
+                **request.identify(spec_obj),
+            },
         )
+        return None
 
     def take(
         self,
@@ -268,8 +260,13 @@ def _explain_gone(
     return f'{begin}hosts are in maintenance; try again after {end}'
 
 
-def _explain_end(key: str, during: interval.Interval) -> str:
-    return f'reservation {key} ended at {interval.format_time(during.end)}'
+def explain_unusable(name: str) -> str:
+    """Return why a server can use no reservation of a name, to its owner."""
+    return (
+        f'there is no reservation {name} for this project now: it is unknown, '
+        'has not started yet, or is over; correct the scheduler hint '
+        f'{request.HINT}, or create the server in the time of the reservation'
+    )
 
 
 def _explain_excess(key: str, excess: Sequence[tuple[str, int, int]]) -> str:

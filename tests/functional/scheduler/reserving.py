@@ -9,6 +9,7 @@ from typing import Any
 
 import fixtures
 import nova.conf
+from nova import context
 from oslo_utils import fixture as utils_fixture
 from oslo_utils.fixture import uuidsentinel
 from oslo_utils import timeutils
@@ -31,6 +32,9 @@ NOW = 1_900_000_000
 
 HOUR = 3600
 
+#: Of servers, and of reservations, that are of no other one.
+PROJECT = 'mine'
+
 
 def hours(start: int, end: int | None = None) -> interval.Interval:
     """Return an interval in hours from now on."""
@@ -44,6 +48,7 @@ class ReservingTestCase(scheduling.TestCase):
     """Two hosts of eight CPUs. A candidate takes VCPU of the root.
 
     :ivar used: host -> CPUs that placement says are used
+    :ivar caller: fields of the context of requests
     """
 
     HOSTS: tuple[str, ...] = ('a', 'b')
@@ -56,6 +61,7 @@ class ReservingTestCase(scheduling.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger(level=20))
         self.useFixture(utils_fixture.TimeFixture())
         self.set_time(0)
+        self.caller: dict[str, Any] = {}
         self.url = f'sqlite:///{self.make_folder()}/reservations.db'
         self.database = database_mod.Database(self.url)
         migrated.make_tables(self.database)
@@ -105,6 +111,7 @@ class ReservingTestCase(scheduling.TestCase):
             **{
                 'demand': planned.make_demand(_={'VCPU': vcpus}),
                 'least': servers,
+                'project': PROJECT,
                 **fields,
             },
         )
@@ -133,8 +140,12 @@ class ReservingTestCase(scheduling.TestCase):
         """Make a request, with what placement says of it."""
         if reservation is not None:
             fields['scheduler_hints'] = {request.HINT: [reservation]}
+        fields.setdefault('project_id', PROJECT)
         spec = scheduling.make_spec({}, pinned=0, **fields)
         spec.instance_uuid = server
+        spec._context = context.RequestContext(
+            request_id='req-1', **self.caller
+        )
         ongoing.find(spec).summaries = self.make_summaries()
         return spec
 

@@ -387,21 +387,22 @@ class ReservedTest(reserving.ReservingTestCase):
     def test_before_the_start_and_after_the_end(self) -> None:
         self.reserve(during=reserving.hours(1, 2))
 
+        self.refuse(uuidsentinel.one)
+
         self.assertIn(
-            'Reservation lease has not started yet: it starts at '
-            '2030-03-17T18:46:40Z',
-            self.refuse(uuidsentinel.one),
+            'Its owner has lease from 2030-03-17T18:46:40Z to '
+            '2030-03-17T19:46:40Z of this name',
+            self.log.output,
         )
         # The clock alone decides: no manager has written that it has begun.
         self.set_time(1)
         self.assertEqual(['a'], self.boot(uuidsentinel.one))
         self.set_time(2)
-        self.assertIn(
-            'Reservation lease ended at 2030-03-17T19:46:40Z',
-            self.refuse(uuidsentinel.two),
-        )
+        self.refuse(uuidsentinel.two)
 
-    def test_what_is_unknown_cancelled_or_of_others(self) -> None:
+    def test_whatever_keeps_a_reservation_away_the_owner_reads_the_same(
+        self,
+    ) -> None:
         self.reserve('over')
         stores.make_admission(self.url).change(
             'over',
@@ -409,18 +410,55 @@ class ReservedTest(reserving.ReservingTestCase):
             now=reserving.NOW,
             reason='not needed',
         )
-        self.reserve('theirs', project='theirs')
+        self.reserve('pending', reserving.hours(1, 2))
+        self.reserve('theirs', project='theirs', vcpus=1)
+        self.reserve('pending of theirs', reserving.hours(1, 2), project='t')
+        self.reserve('of operators', project='', vcpus=1)
 
-        unknown = self.refuse(uuidsentinel.one, 'unknown')
-        self.assertIn('There is no reservation unknown', unknown)
-        over = self.refuse(uuidsentinel.one, 'over')
-        self.assertIn('Reservation over is cancelled', over)
+        texts = {
+            self.refuse(uuidsentinel.one, name).replace(
+                f'reservation {name} ', 'reservation NAME '
+            )
+            for name in (
+                'unknown',
+                'over',
+                'pending',
+                'theirs',
+                'pending of theirs',
+                'of operators',
+            )
+        }
+
+        [text] = texts
         self.assertIn(
-            'There is no reservation theirs',
-            self.refuse(uuidsentinel.one, 'theirs', project_id='mine'),
+            'There is no reservation NAME for this project now: it is '
+            'unknown, has not started yet, or is over',
+            text,
         )
+        self.assertEqual({}, self.find_slots())
         self.assertEqual(
-            ['a'], self.boot(uuidsentinel.one, 'theirs', project_id='theirs')
+            ['a'],
+            self.boot(uuidsentinel.one, 'theirs', 1, project_id='theirs'),
+        )
+
+    def test_what_has_no_project_is_for_servers_of_administrators(
+        self,
+    ) -> None:
+        self.reserve(project='')
+        of_admins: dict[str, Any] = {'is_admin': True, 'project_id': 'admins'}
+        for caller, project_id in (
+            ({'is_admin': False, 'project_id': 'mine'}, 'mine'),
+            # An administrator has a server of another one moved, or built.
+            (of_admins, 'mine'),
+            (of_admins, ''),
+        ):
+            with self.subTest(caller=caller, project_id=project_id):
+                self.caller = caller
+                self.refuse(uuidsentinel.one, project_id=project_id)
+
+        self.caller = of_admins
+        self.assertEqual(
+            ['a'], self.boot(uuidsentinel.one, project_id='admins')
         )
 
     def test_a_hint_that_is_not_one_name(self) -> None:
@@ -477,13 +515,13 @@ class ReservedTest(reserving.ReservingTestCase):
         held = functools.partial(slots.take, self.database, 'lease')
         taken = held('other', lambda found: found[0], now=reserving.NOW)
         assert taken is not None
-        find_refusal = self.filter._reserved.find_refusal
+        find_key = self.filter._reserved.find_key
 
         def free(*args: Any) -> Any:
             slots.free(self.database, 'lease', taken)
-            return find_refusal(*args)
+            return find_key(*args)
 
-        self.patch(self.filter._reserved, 'find_refusal', free)
+        self.patch(self.filter._reserved, 'find_key', free)
         host = self.make_state('a')
         other = reserving.make_candidate({'a': 4, 'other': 4})
         host.allocation_candidates = [other]

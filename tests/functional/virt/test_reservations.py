@@ -328,7 +328,8 @@ class ReservationsTest(base.NovaTestCase):
         server = self.boot_reserved('lease', 'ERROR')
 
         self.assertIn(
-            'Reservation lease has not started yet',
+            'There is no reservation lease for this project now: it is '
+            'unknown, has not started yet, or is over',
             server['fault']['message'],
         )
 
