@@ -78,7 +78,7 @@ promised does not depend on it.
 Seconds for which nova-ext-resources-reservations keeps what is over.
 
 Reservations that have ended, expired or been cancelled for so long are deleted
-with their history, and their names can be used again.
+with their history.
 
 Possible values:
 

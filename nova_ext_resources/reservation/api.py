@@ -28,6 +28,7 @@ database may do all.
 from collections.abc import Callable, Collection, Mapping
 
 from oslo_utils import timeutils
+from oslo_utils import uuidutils
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
@@ -145,10 +146,11 @@ class Reservations:
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises LimitExceeded: it starts too late, or lasts too long
         :raises QuotaExceeded: its project may not reserve so much
-        :raises ReservationExists: the name was used for something else
+        :raises ReservationExists: its project has the name for something else
         """
         order_mod.check(order)
         order_mod.check_reason(order['name'], reason)
+        order = {**order, 'name': self._choose_key(order)}
         demand, flavor = self._needs.read(order['name'], order, flavors)
         admission = self._survey.find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
@@ -233,6 +235,30 @@ class Reservations:
         if not found:
             raise exception.ReservationNotFound(key=key)
         return found[0]
+
+    def find_key(self, name: str) -> str:
+        """Return the key of the reservation that a name stands for.
+
+        A name is that of the one that is not over. With a number, as in
+        ``night~2``, it is a key, and ``night~1`` is the first one.
+
+        :returns: the name itself if there is none
+        :raises InvalidReservation: there are several
+        """
+        if name != request_mod.find_name(name):
+            return name if self._list(key=name) else name.removesuffix('~1')
+        found = self._list(name=name)
+        found = [one for one in found if not one.state.is_final] or found
+        if len(found) < 2:
+            return found[0].request.key if found else name
+        several = ', '.join(
+            f'{name}{one.request.key[len(name) :] or "~1"} of '
+            f'{one.request.project or "no project"} ({one.state})'
+            for one in found
+        )
+        raise exception.InvalidReservation(
+            key=name, field='name', reason=f'write one of {several}'
+        )
 
     def list_reservations(
         self,
@@ -401,6 +427,7 @@ class Reservations:
         self,
         *,
         key: str | None = None,
+        name: str | None = None,
         during: interval.Interval | None = None,
         project: str | None = None,
         wanted: Collection[state_mod.State] = (),
@@ -410,10 +437,27 @@ class Reservations:
                 connection,
                 self._now(),
                 key=key,
+                name=name,
                 during=during,
                 project=project,
                 wanted=wanted,
             )
+
+    def _choose_key(self, order: order_mod.Document) -> str:
+        """Return the key of what has the name of an order, or of a new one.
+
+        Of two that choose a new one at once, one is refused.
+        """
+        name: str = order['name']
+        if uuidutils.is_uuid_like(name):
+            return name  # Others know it by this id.
+        last, project = 0, order.get('project', '')
+        for one in self._list(name=name):
+            key = one.request.key
+            if one.request.project == project and not one.state.is_final:
+                return key
+            last = max(last, int(key[len(name) + 1 :] or 1))
+        return f'{name}~{last + 1}' if last else name
 
     def _try_update(
         self,

@@ -5,7 +5,9 @@
 An order is a document (JSON types only) with these keys, all of which may be
 left out but ``name``::
 
-    name         unique among the reservations, of up to 250 characters
+    name         unique among the reservations of the project that are not
+                 over, of up to 240 characters; it does not end with ~2 or
+                 another number
     flavor       name or id of a flavor; or instead of it
     resources    {CLASS: AMOUNT}, with extra_specs {KEY: VALUE}; up to 64 of
                  each, and 8 request groups, for planning takes time for each
@@ -118,7 +120,7 @@ _SCHEMA = {
     'required': ['name'],
     'properties': {
         **_CHANGEABLE,
-        'name': NAME,
+        'name': {**NAME, 'maxLength': 240, 'not': {'pattern': r'~\d+\Z'}},
         'zone': _TEXT,
         'project': _ID,
     },
@@ -448,6 +450,8 @@ def explain(err: jsonschema.ValidationError) -> str:
             return f'{len(found)} of them; {err.validator_value} are allowed'
         case 'minProperties':
             return 'it names nothing that is to be changed'
+        case 'not':
+            return f'{err.instance!r} ends with ~ and a number; leave that out'
         case 'pattern':
             schema: Any = err.schema
             advice = schema['description']

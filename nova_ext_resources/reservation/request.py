@@ -9,6 +9,21 @@ from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 
 
+def find_name(key: str) -> str:
+    """Return the name in the key of a reservation.
+
+    The first one of a name has it as its key. Those that others make
+    meanwhile, or anybody later, have ``NAME~2``, ``NAME~3`` and so on.
+    """
+    name, tilde, number = key.rpartition('~')
+    return name if tilde and number.isdecimal() else key
+
+
+def is_named(key: str, name: str) -> bool:
+    """Return whether a reservation can be meant by a name, or by its key."""
+    return key.startswith(name) and name in (key, find_name(key))
+
+
 class Affinity(enum.Enum):
     """Where the servers of a reservation may be."""
 
@@ -34,7 +49,7 @@ class AtEnd(enum.StrEnum):
 class Request:
     """Servers of one flavor for one time.
 
-    :ivar key: unique among the reservations
+    :ivar key: unique among the reservations; see :func:`find_name`
     :ivar during: from when to when, at the earliest; ``FOREVER`` where the
         end is open
     :ivar delay: seconds by which it may be later, ``FOREVER`` at most

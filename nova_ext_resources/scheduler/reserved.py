@@ -23,6 +23,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import choice as choice_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -59,22 +60,17 @@ class Reserved:
             found = {
                 key: slots[key][0].during
                 for key, one in self._followed.promises.reservations.items()
-                if key == name and request.is_owner(spec_obj, one.project)
+                if request_mod.is_named(key, name)
+                and request.is_owner(spec_obj, one.project)
             }
         for key, during in found.items():
             if during.start <= now < during.end:
                 return key
+        known = ', '.join(f'{key} from {one}' for key, one in found.items())
         LOG.info(
-            'Server %(server)s (request %(request)s) cannot use reservation '
-            '%(name)s now. Its owner has %(found)s of this name.',
-            {
-                'name': name,
-                'found': ', '.join(
-                    f'{key} from {one}' for key, one in found.items()
-                )
-                or 'none that is not over',
-                **request.identify(spec_obj),
-            },
+            'Reservation %(name)s cannot be used now. The project of the '
+            'server has of this name, and not over: %(known)s.',
+            {'name': name, 'known': known or 'none'},
         )
         return None
 

@@ -205,8 +205,9 @@ class UpdateReservation(_ShowRecord):
                 '--servers.'
             )
         reservations = self.open(parsed_args)
+        key = reservations.find_key(parsed_args.name)
         record = reservations.update(
-            parsed_args.name, changes, **self.find_reason(parsed_args)
+            key, changes, **self.find_reason(parsed_args)
         )
         return self.show(reservations, record)
 
@@ -223,7 +224,8 @@ class ShowReservation(_ShowRecord):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         reservations = self.open(parsed_args)
-        return self.show(reservations, reservations.get(parsed_args.name))
+        key = reservations.find_key(parsed_args.name)
+        return self.show(reservations, reservations.get(key))
 
 
 class CancelReservation(_ShowRecord):
@@ -239,9 +241,8 @@ class CancelReservation(_ShowRecord):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         reservations = self.open(parsed_args)
-        record = reservations.cancel(
-            parsed_args.name, **self.find_reason(parsed_args)
-        )
+        key = reservations.find_key(parsed_args.name)
+        record = reservations.cancel(key, **self.find_reason(parsed_args))
         return self.show(reservations, record)
 
 

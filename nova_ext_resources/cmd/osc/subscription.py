@@ -150,7 +150,11 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
             for name in _KEYS
             if getattr(parsed_args, name) is not None
         }
-        made = self.open(parsed_args).subscriptions.create(
+        reservations = self.open(parsed_args)
+        if parsed_args.reservation is not None:
+            key = reservations.find_key(parsed_args.reservation)
+            document['reservation'] = key
+        made = reservations.subscriptions.create(
             document, project=parsed_args.project
         )
         return _show(

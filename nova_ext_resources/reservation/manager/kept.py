@@ -6,11 +6,15 @@ A server says itself for which reservation it was created: what is over has no
 server in the tables any more.
 """
 
+from collections.abc import Sequence
+
 from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation.store import records
 
 
 class Kept:
@@ -25,8 +29,8 @@ class Kept:
     ) -> None:
         self._database = database
         self._has_metadata = has_metadata
-        #: Reservation -> since when it is over; None if it is not.
-        self._over: dict[str, states.Over | None] = {}
+        #: Name, or key -> see :meth:`_list_over`.
+        self._over: dict[str, Sequence[tuple[str, int]]] = {}
 
     def begin(self, near: promised.Promised) -> None:
         """Begin a pass.
@@ -48,20 +52,37 @@ class Kept:
         """
         if server.uuid in self._near.kept:
             return self._near.kept[server.uuid]
-        key = nova_server.find_reservation(
+        name = nova_server.find_reservation(
             server, has_metadata=self._has_metadata
         )
-        over = None if key is None else self._find_over(key)
-        if (
-            over is None
-            or over.project not in ('', server.project)
-            or server.created_at > over.since + due.MAX_SKEW
-        ):
-            return None
-        return over.since
+        # It was created in the first one that was over later.
+        return min(
+            (
+                since
+                for project, since in (self._list_over(name) if name else ())
+                if project in ('', server.project)
+                and since + due.MAX_SKEW >= server.created_at
+            ),
+            default=None,
+        )
 
-    def _find_over(self, key: str) -> states.Over | None:
-        if key not in self._over:
+    def _list_over(self, name: str) -> Sequence[tuple[str, int]]:
+        """Return project and since when it is over, of all of a name."""
+        if name not in self._over:
             with self._database.transaction() as connection:
-                self._over[key] = states.find_over(connection, key)
-        return self._over[key]
+                # By what is written alone, whatever the clock says.
+                found = records.list_records(
+                    connection,
+                    interval.ALWAYS,
+                    name=request_mod.find_name(name),
+                )
+            self._over[name] = [
+                (
+                    one.request.project,
+                    min(one.last.changed_at, one.during.end),
+                )
+                for one in found
+                if one.last.state.is_final
+                and request_mod.is_named(one.request.key, name)
+            ]
+        return self._over[name]

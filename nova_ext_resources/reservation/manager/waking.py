@@ -30,6 +30,7 @@ from nova_ext_resources.reservation.manager import room as room_mod
 from nova_ext_resources.reservation.manager import shelving
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
@@ -171,9 +172,9 @@ class Waking:
                 is_steady=reading.is_steady,
             )
             what = f'servers for {one.key}'
-            handle = functools.partial(
-                self._handle, case, tagged.get(one.key, ()), project
-            )
+            names = {one.key, request_mod.find_name(one.key)}
+            mine = [each for name in names for each in tagged.get(name, ())]
+            handle = functools.partial(self._handle, case, mine, project)
             done.append(effort.attempt(what, handle))
         return all(done)
 

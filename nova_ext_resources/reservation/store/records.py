@@ -69,6 +69,7 @@ def list_records(
     now: int,
     *,
     key: str | None = None,
+    name: str | None = None,
     during: interval.Interval | None = None,
     project: str | None = None,
     wanted: Collection[state_mod.State] = (),
@@ -77,12 +78,15 @@ def list_records(
 
     :param now: seconds since the epoch
     :param key: only this one
+    :param name: only those of this name
     :param during: only those with a second of it
     :param project: only those of this project
     :param wanted: only those in one of these states
     :raises StoreError: one of them cannot be read
     """
     given: dict[str, object] = {'key': key, 'project': project}
+    if name is not None:
+        given.update(name=name, length=len(name))
     if during is not None:
         given.update(start=during.start, end=during.end)
     given = {name: one for name, one in given.items() if one is not None}
@@ -92,7 +96,8 @@ def list_records(
         when = interval.Interval(row.starts_at, row.ends_at)
         last = states.make_change(row)
         state = last.state.find_now(when, now)
-        if not wanted or state in wanted:
+        is_meant = name is None or request_mod.is_named(row.reservation, name)
+        if is_meant and (not wanted or state in wanted):
             found.append((row, when, last, state))
     keys = [row.reservation for row, *_others in found]
     held = servers.read_servers(connection, keys, interval.ALWAYS)
@@ -148,6 +153,11 @@ def _make_query(given: frozenset[str]) -> sa.Select[Any]:
     )
     if 'key' in given:
         query = query.where(columns.reservation == key)
+    if 'name' in given:
+        # Of names that begin so. With LIKE a name may have wildcards.
+        length = sa.bindparam('length', type_=sa.Integer)
+        begin = sa.func.substr(columns.reservation, 1, length)
+        query = query.where(begin == sa.bindparam('name'))
     if 'start' in given:
         query = query.where(
             columns.starts_at < sa.bindparam('end'),

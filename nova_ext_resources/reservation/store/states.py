@@ -63,45 +63,6 @@ def list_changes(connection: sa.Connection, key: str) -> list[Change]:
     return [*map(make_change, rows)]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
-    """A reservation that is over.
-
-    :ivar since: seconds since the epoch
-    :ivar project: that has reserved; '' for none
-    """
-
-    since: int
-    project: str
-
-
-def find_over(connection: sa.Connection, key: str) -> Over | None:
-    """Return since when a reservation is over; None if it is not.
-
-    Its end may have come some seconds before that was written. Of one that
-    was deleted nothing is known.
-    """
-    columns, reservations = tables.STATES.c, tables.RESERVATIONS.c
-    row = connection.execute(
-        sa.select(
-            columns.state,
-            columns.changed_at,
-            reservations.ends_at,
-            reservations.project,
-        )
-        .join(
-            tables.RESERVATIONS,
-            reservations.reservation == columns.reservation,
-        )
-        .where(columns.reservation == key)
-        .order_by(columns.number.desc())
-        .limit(1)
-    ).one_or_none()
-    if row is None or not state_mod.State(row.state).is_final:
-        return None
-    return Over(since=min(row.changed_at, row.ends_at), project=row.project)
-
-
 def make_change(row: Any) -> Change:
     """Make a change of a row that has its columns."""
     return Change(

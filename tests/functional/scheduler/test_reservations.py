@@ -390,8 +390,8 @@ class ReservedTest(reserving.ReservingTestCase):
         self.refuse(uuidsentinel.one)
 
         self.assertIn(
-            'Its owner has lease from 2030-03-17T18:46:40Z to '
-            '2030-03-17T19:46:40Z of this name',
+            'The project of the server has of this name, and not over: lease '
+            'from 2030-03-17T18:46:40Z to 2030-03-17T19:46:40Z.',
             self.log.output,
         )
         # The clock alone decides: no manager has written that it has begun.
@@ -440,6 +440,25 @@ class ReservedTest(reserving.ReservingTestCase):
             ['a'],
             self.boot(uuidsentinel.one, 'theirs', 1, project_id='theirs'),
         )
+
+    def test_a_name_is_that_of_the_project_and_of_now(self) -> None:
+        self.reserve('lease', project='theirs')
+        self.reserve('lease~2', reserving.hours(0, 1))
+        self.reserve('lease~3', reserving.hours(1, 2))
+        self.reserve('lease~4', project='')
+
+        # Nobody has written that the second one has ended.
+        for server, hour, key in (
+            (uuidsentinel.one, 0, 'lease~2'),
+            (uuidsentinel.two, 1, 'lease~3'),
+        ):
+            self.set_time(hour)
+            self.boot(server)
+            rows = stores.dump(self.url)['servers']
+            [row] = [one for one in rows if one.consumer == server]
+            self.assertEqual(key, row.reservation)
+        self.refuse(uuidsentinel.three, 'lease~2')
+        self.refuse(uuidsentinel.three, 'lease~4')
 
     def test_what_has_no_project_is_for_servers_of_administrators(
         self,

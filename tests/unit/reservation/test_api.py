@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import functools
 from typing import Any
 
+from oslo_utils.fixture import uuidsentinel
 from testtools import matchers
 
 from nova_ext_resources import exception
@@ -327,10 +328,11 @@ class CreateTest(ApiTestCase):
     def test_the_longest_name_leaves_room_for_the_number_of_a_server(
         self,
     ) -> None:
-        found = self.create('x' * 250)
+        found = self.create('x' * 240)
 
-        last = f'{found.request.key}/{order_mod.MAX_SERVERS - 1}'
-        self.assertEqual(tables.NAME.length, len(last))
+        # So often it can be given again, too.
+        last = f'{found.request.key}~99999/{order_mod.MAX_SERVERS - 1}'
+        self.assertTrue(len(last) <= (tables.NAME.length or 0))
 
     def test_classes_and_traits_that_no_host_has(self) -> None:
         for field, named, order in (
@@ -1016,15 +1018,136 @@ class CancelTest(ApiTestCase):
         ):
             self.assertRaises(exception.ReservationNotFound, call)
 
-    def test_the_name_is_free_once_it_is_purged(self) -> None:
+    def test_the_name_is_free_once_it_is_over(self) -> None:
         self.create('lease')
         self.api.cancel('lease')
 
-        self.assertRaises(
-            exception.ReservationExists, self.create, 'lease', servers=2
+        again = self.create('lease', servers=2)
+
+        self.assertEqual('lease~2', again.request.key)
+        self.assertEqual(
+            state_mod.State.CANCELLED, self.api.get('lease').state
         )
         purge.purge(database_mod.Database(self.url), NOW)
-        self.create('lease', servers=2)
+        self.assertRaises(
+            exception.ReservationExists, self.create, 'lease', servers=3
+        )
+        self.api.cancel('lease~2')
+        self.assertEqual('lease~3', self.create('lease').request.key)
+
+
+class NameTest(ApiTestCase):
+    """What a name stands for, whoever has it and whether it is over."""
+
+    def set_up(self, *made: tuple[str, str | None]) -> None:
+        """Make reservations, each of a project, and cancel some of them.
+
+        :param made: project and why it is cancelled
+        """
+        for project, reason in made:
+            found = self.create('night', **_have(project))
+            if reason:
+                self.api.cancel(found.request.key, reason=reason)
+
+    def test_each_project_has_it_once(self) -> None:
+        self.set_up(('red', None), ('blue', None), ('', None))
+
+        self.assertEqual(
+            ['night', 'night~2', 'night~3'],
+            sorted(one.request.key for one in self.api.list_reservations()),
+        )
+        for project in ('red', 'blue', ''):
+            with self.subTest(project=project):
+                self.assertRaises(
+                    exception.ReservationExists,
+                    self.create,
+                    'night',
+                    servers=2,
+                    **_have(project),
+                )
+                again = self.create('night', **_have(project))
+                self.assertEqual(project, again.request.project)
+        self.assertEqual(3, len(self.api.list_reservations()))
+
+    def test_what_is_over_by_the_clock_alone_has_it_no_more(self) -> None:
+        self.create('night', ends_at='+1h')
+        self.clock.now += HOUR
+
+        self.assertEqual('night~2', self.create('night').request.key)
+
+    def test_similar_names_and_ids_are_others(self) -> None:
+        odd = ('night%', 'night_', 'nightly', 'nigh', 'Night', 'night\\', 'é')
+        for name in (*odd, uuidsentinel.lease):
+            with self.subTest(name=name):
+                self.assertEqual(name, self.create(name).request.key)
+                self.api.cancel(name)
+                if name in odd:
+                    again = self.create(name).request.key
+                    self.assertEqual(f'{name}~2', again)
+                    self.api.cancel(again)
+        self.assertEqual('night', self.create('night').request.key)
+        # Others know it by this id alone.
+        self.assertRaises(
+            exception.ReservationExists, self.create, uuidsentinel.lease
+        )
+
+    def test_a_number_at_its_end_is_ours(self) -> None:
+        self.assert_invalid('name', 'leave that out', self.create, 'night~12')
+        self.create('night~x')
+
+    def test_which_one_is_meant(self) -> None:
+        cases: tuple[tuple[list[tuple[str, str | None]], str, str], ...] = (
+            ([], 'night', 'night'),
+            ([('red', None)], 'night', 'night'),
+            ([('red', 'over')], 'night', 'night'),
+            ([('red', 'over'), ('red', None)], 'night', 'night~2'),
+            ([('red', 'over'), ('red', None)], 'night~1', 'night'),
+            ([('red', 'over'), ('red', None)], 'night~2', 'night~2'),
+            ([('red', 'over'), ('red', None)], 'night~3', 'night~3'),
+            ([('red', None), ('blue', 'over')], 'night', 'night'),
+        )
+        for made, name, key in cases:
+            with self.subTest(made=made, name=name):
+                self.set_up(*made)
+
+                self.assertEqual(key, self.api.find_key(name))
+                self.empty()
+
+    def test_one_that_stands_for_several_is_refused_with_all_of_them(
+        self,
+    ) -> None:
+        for made, named in (
+            (
+                [('red', 'over'), ('red', None), ('', None)],
+                'night~2 of red (active), night~3 of no project (active)',
+            ),
+            (
+                [('red', None), ('', None)],
+                'night~1 of red (active), night~2 of no project (active)',
+            ),
+            (
+                [('red', 'over'), ('red', 'over')],
+                'night~1 of red (cancelled), night~2 of red (cancelled)',
+            ),
+        ):
+            with self.subTest(named=named):
+                self.set_up(*made)
+
+                self.assert_invalid(
+                    'name', f'write one of {named}', self.api.find_key, 'night'
+                )
+                self.empty()
+
+    def empty(self) -> None:
+        """Let no name ever have been used."""
+        for one in self.api.list_reservations():
+            if not one.state.is_final:
+                self.api.cancel(one.request.key)
+        purge.purge(database_mod.Database(self.url), NOW)
+
+
+def _have(project: str) -> dict[str, str]:
+    return {'project': project} if project else {}
 
 
 class ListTest(ApiTestCase):

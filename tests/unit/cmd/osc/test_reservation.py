@@ -65,6 +65,24 @@ class CommandsTest(shells.ShellTestCase):
             shown,
         )
 
+    def test_a_name_that_several_projects_have(self) -> None:
+        for project in ('red', 'blue'):
+            self.succeed(f'{CREATE} --project {project}')
+
+        for command in ('show', 'cancel', 'update --end +2h'):
+            with self.subTest(command=command):
+                self.assertIn(
+                    'Reservation lease: name: write one of lease~1 of red '
+                    '(active), lease~2 of blue (active).',
+                    self.fail_with(f'extended reservation {command} lease'),
+                )
+        shown = self.read('extended reservation cancel lease~1')
+        self.assertEqual('red', shown['project'])
+        shown = self.read('extended reservation show lease')
+        self.assertEqual(
+            ('lease~2', 'blue'), (shown['name'], shown['project'])
+        )
+
     def test_the_server_of_a_slot_is_shown(self) -> None:
         self.succeed(f'{CREATE} --servers 2')
         path = os.path.join(self.folder, 'ext_resources', 'reservations.db')

@@ -282,6 +282,20 @@ class KeptTest(test_draining.DrainingTestCase):
 
         self.assertEqual([], self.cloud.asked)
 
+    def test_a_server_of_a_name_that_was_given_again(self) -> None:
+        self.reserve_before(50_000, project='one')
+        during = hosts.span(60_000, 70_000)
+        self.admit(self.admission, 'before~2', during, project='one')
+        self.run_at(50_000)
+        self.run_at(70_000)
+        self.stay('x', project='one', created_at=1)
+        self.stay('y', project='one', created_at=60_001)
+        self.stay('z', 0, project='one', created_at=70_061)
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'x', 'y'}, self.list_gone())
+
     def test_a_server_does_not_make_way_for_its_own_project(self) -> None:
         self.admission.change(
             'lease', State.CANCELLED, now=1, reason='not needed'

@@ -82,6 +82,17 @@ class ShelvingTest(WakingTestCase):
         self.run_at(START - 1)
         self.assertEqual(2, len(self.cloud.asked))
 
+    def test_by_the_name_that_others_have_too(self) -> None:
+        self.reserve('lease', project='other')
+        self.reserve('lease~2')
+        self.add('one')
+        self.add('two', 'lease~2')
+
+        self.run_at(0)
+
+        self.assertEqual(['shelve'], self.list_asked())
+        self.assertEqual(['shelve'], self.list_asked('two'))
+
     def test_no_server_of_another_project(self) -> None:
         self.reserve()
         self.add('one', project='other')

@@ -45,6 +45,26 @@ class RecordsTest(stores.StoreTestCase):
         ):
             self.assertEqual(wanted, self.list_keys(during=during))
 
+    def test_those_of_a_name(self) -> None:
+        names = ('x', 'x~2', 'x~10', 'X~2', 'xy', 'x~y', 'x~2~3', 'xx~2')
+        odd = ('\\', '\\~2', '%', '%~2', '_', '_~2', 'é', 'é~2')
+        for start, key in enumerate((*names, *odd), 20):
+            during = hosts.span(start, start + 1)
+            self.admit(self.admission, key, during)
+
+        for name, wanted in (
+            ('x', ['x', 'x~2', 'x~10']),
+            ('X', ['X~2']),
+            ('x~2', ['x~2', 'x~2~3']),
+            ('\\', ['\\', '\\~2']),
+            ('%', ['%', '%~2']),
+            ('_', ['_', '_~2']),
+            ('é', ['é', 'é~2']),
+            ('', []),
+        ):
+            with self.subTest(name=name):
+                self.assertEqual(wanted, self.list_keys(name=name))
+
     def test_those_of_a_project(self) -> None:
         self.assertEqual(['early', 'gone'], self.list_keys(project='red'))
         self.assertEqual([], self.list_keys(project='blue'))
