@@ -93,12 +93,15 @@ class HostView:
     :ivar resource_classes: what this host's plugins define, whether or not
         it was discovered
     :ivar constraints: what this host can never do
+    :ivar during: the time throughout which this is there, as a sentence has
+        it; None for now
     """
 
     tracked: Mapping[Place, Tracked] = dataclasses.field(default_factory=dict)
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resource_classes: frozenset[str] = frozenset()
     constraints: constraints_obj.Constraints = constraints_obj.NONE
+    during: object = None
 
     def list_places(self, allocations: Amounts) -> dict[Place, int]:
         """Return place -> amount of what is tracked, sorted.

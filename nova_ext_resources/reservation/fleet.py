@@ -322,10 +322,13 @@ class Fleet:
         ]
         cells = self.hosts[name].cells
         own = [one for one in held if one.host == name]
-        return future_mod.Future(
+        view = (
             views[0]
             if len(views) == 1
-            else future_mod.join(views, self.trackers),
+            else future_mod.join(views, self.trackers)
+        )
+        return future_mod.Future(
+            dataclasses.replace(view, during=during),
             cells and future_mod.leave_cells(cells, own),
         )
 

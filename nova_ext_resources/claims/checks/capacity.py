@@ -26,16 +26,19 @@ class CapacityTest(base.ClaimTest):
                         resource_class=resource_class,
                         requested=amount,
                         available=tracked.state.available,
-                        reason=_explain(tracked.state, amount),
+                        reason=_explain(tracked.state, amount, view.during),
                     )
 
 
-def _explain(state: view_obj.State, amount: int) -> str:
+def _explain(state: view_obj.State, amount: int, during: object) -> str:
     if state.free >= amount:
-        return (
-            f'{state.free} are free, but not side by side; the host is '
-            'fragmented until servers leave it'
+        return f'{state.free} are free, but not side by side' + (
+            f' throughout {during}'
+            if during
+            else '; the host is fragmented until servers leave it'
         )
+    if during:
+        return f'so many are not free throughout {during}'
     return (
         f'servers of this host hold {state.used}; the rest is used by the '
         'host itself or by other software'

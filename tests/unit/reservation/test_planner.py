@@ -380,6 +380,22 @@ class AttributesTest(PlannerTestCase):
         self.assertEqual(4, len({one[:2] for one in masks}))
         self.assertEqual(8, len({cpu for one in masks for cpu in one[2]}))
 
+    def test_a_refusal_speaks_of_the_time_that_is_asked_for(self) -> None:
+        host = hosts.make_cached_host('one', clos=2)
+        self.planner = hosts.make_planner(host)
+        self.accept('other', span(50, 100), self.make_pinned(1, 1), least=2)
+
+        refusal = self.refuse(
+            make_request('it', span(60, 70), self.make_pinned(1, 1)), now=1
+        )
+
+        (short,) = refusal.shortfalls['one']
+        self.assertEqual(hosts.CLOS, short.resource_class)
+        # No server runs on the host, now or when that was decided.
+        self.assertEqual(
+            f'so many are not free throughout {span(60, 70)}', short.reason
+        )
+
     def test_free_ways_that_are_apart_do_not_do(self) -> None:
         # In each cache, what is between two others leaves last.
         for number in range(2):
@@ -406,7 +422,10 @@ class AttributesTest(PlannerTestCase):
         )
 
         (short,) = refusal.shortfalls['one']
-        self.assertIn('not side by side', short.reason)
+        self.assertIn(
+            f'6 are free, but not side by side throughout {span(60, 70)}',
+            short.reason,
+        )
         # To choose other CPUs makes no difference.
         self.assertNotIn('not all were tried', short.reason)
         assert refusal.earliest is not None
