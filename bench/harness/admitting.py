@@ -52,6 +52,9 @@ class Site:
     def find_flavor(self, _name: str) -> flavor_mod.Flavor | None:
         """Nobody asks for a flavor by its name."""
 
+    def check_project(self, _project: str) -> None:
+        """Nobody sets a quota."""
+
 
 class Program:
     """What one program does with one database."""

@@ -89,38 +89,45 @@ Possible values:
     ),
     cfg.IntOpt(
         'max_ahead',
-        min=0,
+        default=31536000,
+        min=-1,
         help="""
-Seconds from now within which a reservation must start.
+Seconds from now within which a reservation of a project must start.
 
-What is asked for later is refused, whoever asks, and so is a delay beyond it.
-``openstack extended reservation limit set`` sets another number for a project.
-Needed by all programs that make reservations. Together with ``max_duration``
-it bounds the end as well.
-
-Possible values:
-
-* not set, the default: however far away
-* 0: reservations start now
-* 7776000: within 90 days
+What is asked for later is refused, and so is a delay beyond it. ``openstack
+extended reservation limit set`` sets another number for a project. This and
+the next three options are needed by all programs that make reservations; they
+do not bound reservations without a project. What goes beyond one already may
+stay so. The default is a year; 0: they start now; -1: however far away.
 """,
     ),
     cfg.IntOpt(
         'max_duration',
-        min=1,
+        default=31536000,
+        min=-1,
         help="""
-Seconds that a reservation may last.
+Seconds that a reservation of a project may last, from its start on.
 
-What is to last longer is refused, whoever asks, and so is what has no end. An
-update counts from the start on. ``openstack extended reservation limit set``
-sets another number for a project. Needed by all programs that make
-reservations.
-
-Possible values:
-
-* not set, the default: however long, also without an end
-* 604800: a week
+What is to last longer is refused, and so is what has no end. ``openstack
+extended reservation limit set`` sets another number for a project. Together
+with ``max_ahead`` it bounds the end as well. The default is a year; 0 or -1:
+however long, also without an end.
 """,
+    ),
+    cfg.IntOpt(
+        'max_servers',
+        default=1000,
+        min=-1,
+        max=10000,
+        help='Servers that a reservation of a project may be for. 0 or -1: as '
+        'many as it asks for.',
+    ),
+    cfg.IntOpt(
+        'project_reservations',
+        default=100,
+        min=-1,
+        help='Reservations that a project may have, but for those that are '
+        'over. 0 or -1: any number.',
     ),
     cfg.IntOpt(
         'end_notice',

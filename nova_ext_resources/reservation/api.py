@@ -79,6 +79,8 @@ class Reservations:
     :param limits: how far ahead, and how long, projects may reserve that have
         no limits of their own
     :param clock: returns seconds since the epoch
+    :ivar check_project: called with an id; raises ``InvalidLimits`` if
+        keystone has no such project, as far as it says
     :ivar limits: sets, lists and deletes how far ahead, and how long, single
         projects may reserve
     :ivar quotas: sets, lists and deletes what projects may reserve
@@ -109,6 +111,7 @@ class Reservations:
         self._survey = survey_mod.Survey(
             database, site, trackers, tests, clock
         )
+        self.check_project = site.check_project
         self.limits = own_limits.Limits(database, limits)
         self.quotas = quotas_mod.Quotas(database, clock)
         self.capacity_changes = capacity_mod.CapacityChanges(
@@ -144,7 +147,8 @@ class Reservations:
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
             planned
         :raises ReservationRefused: it does not fit; has a counter-offer
-        :raises LimitExceeded: it starts too late, or lasts too long
+        :raises LimitExceeded: it starts too late, lasts too long, is for too
+            many servers, or is one too many
         :raises QuotaExceeded: its project may not reserve so much
         :raises ReservationExists: its project has the name for something else
         """
@@ -160,7 +164,13 @@ class Reservations:
         if request.during.start < now:
             raise order_mod.refuse_time(request, 'starts_at', now)
         limits = self.limits.find(request.project)
-        limits.check(request, now)
+        others: set[str] = set()
+        if limits.reservations < interval.FOREVER:
+            found = self._list(
+                project=request.project, wanted=state_mod.CURRENT
+            )
+            others = {one.request.key for one in found} - {request.key}
+        limits.check(request, now, others=len(others))
         self._check_known(request)
         answer = admission.admit(request, now=now, reason=reason)
         counter_offer.check_planned(request, limits.trim(answer, now))
@@ -493,7 +503,7 @@ class Reservations:
         if request.during.end <= now and not known.state.is_final:
             raise order_mod.refuse_time(request, 'ends_at', now)
         limits = self.limits.find(request.project)
-        limits.check(request, now, known.during)
+        limits.check(request, now, known.during, servers=known.request.most)
         try:
             answer = admission.replace(
                 request,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How far ahead a reservation may start, and how long it may last.
+"""How many reservations a project has, how far ahead, how long and how large.
 
 What goes beyond a limit already, because the limit is newer, may stay so, and
 may be changed into less.
@@ -25,19 +25,23 @@ class Limits:
     :ivar ahead: seconds from now within which they start; ``FOREVER`` for any
     :ivar duration: seconds that they last at most; ``FOREVER`` for any, also
         for those without an end
+    :ivar servers: how many a reservation is for at most
+    :ivar reservations: how many the project has that are not over
     :raises ValueError: a number is none, or beyond its bounds
     """
 
     ahead: int = interval.FOREVER
     duration: int = interval.FOREVER
+    servers: int = interval.FOREVER
+    reservations: int = interval.FOREVER
 
     def __post_init__(self) -> None:
-        for name, low in (('ahead', 0), ('duration', 1)):
-            value = getattr(self, name)
+        for name in self.__slots__:
+            low, value = int(name != 'ahead'), getattr(self, name)
             if type(value) is not int or not low <= value <= interval.FOREVER:
                 raise ValueError(
-                    f'{name} is {value!r}; it must be a whole number of '
-                    f'seconds from {low} on'
+                    f'{name} is {value!r}; it must be a whole number from '
+                    f'{low} on'
                 )
 
     def check(
@@ -45,30 +49,40 @@ class Limits:
         request: request_mod.Request,
         now: int,
         before: interval.Interval | None = None,
+        *,
+        servers: int = 0,
+        others: int = 0,
     ) -> None:
         """Check a request.
 
         :param now: seconds since the epoch
         :param before: when the same reservation was served until now
-        :raises LimitExceeded: it starts too late, or lasts too long
+        :param servers: for how many it was at most until now
+        :param others: how many its project has that are not over
+        :raises LimitExceeded: it starts too late, lasts too long, is for too
+            many servers, or is one too many
         """
         latest, seconds = request.latest, request.during.seconds
-        if latest > self._find_last(now) and not (
-            before and latest <= before.start
-        ):
-            raise errors.LimitExceeded(
-                key=request.key,
-                project=request.project,
-                reason=self._explain_start(latest, now),
+        start = before.start if before else interval.ALWAYS
+        if latest > max(self._find_last(now), start):
+            reason = self._explain_start(latest, now)
+        elif seconds > max(self.duration, before.seconds if before else 0):
+            reason = self._explain_duration(seconds)
+        elif request.most > max(self.servers, servers):
+            reason = (
+                f'be for {request.most} servers: {self.servers} are the most. '
+                'Ask for fewer'
             )
-        if seconds > self.duration and not (
-            before and seconds <= before.seconds
-        ):
-            raise errors.LimitExceeded(
-                key=request.key,
-                project=request.project,
-                reason=self._explain_duration(seconds),
+        elif others >= self.reservations and not before:
+            reason = (
+                f'be made: its project has {others} that are not over, and '
+                f'{self.reservations} are the most. Cancel one of them'
             )
+        else:
+            return
+        raise errors.LimitExceeded(
+            key=request.key, project=request.project, reason=reason
+        )
 
     def trim(
         self,

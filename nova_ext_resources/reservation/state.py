@@ -64,8 +64,11 @@ _NEXT: Mapping[State, frozenset[State]] = {
     **dict.fromkeys(_OVER, frozenset[State]()),
 }
 
+#: States of what is not over.
+CURRENT = tuple(one for one in State if not one.is_final)
+
 #: For what is over.
-_ADVICE = 'nothing changes any more; make another one, with another name'
+_ADVICE = 'nothing changes any more; make another one'
 
 
 def check_next(key: str, state: State, wanted: State) -> None:

@@ -49,6 +49,12 @@ class Site(Protocol):
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         """Return a flavor, None if there is none of this name or id."""
 
+    def check_project(self, project: str) -> None:
+        """Check that there is such a project, as far as keystone says.
+
+        :raises InvalidLimits: there is none
+        """
+
 
 class Survey:
     """Reads the hosts when they are needed for the first time.

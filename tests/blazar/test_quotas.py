@@ -141,7 +141,7 @@ class LimitsTest(QuotaTestCase):
         self.assertEqual(200, made.status, made.body)
         limit = {
             'project': 'project',
-            'max_ahead': 'none',
+            'max_ahead': '52w1d',
             'max_duration': '1h',
         }
         self.assertEqual({'limit': limit}, made.body)

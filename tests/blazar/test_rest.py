@@ -363,8 +363,46 @@ class ListTest(RestTestCase):
         self.assertEqual([self.gone], self.list_ids('state=cancelled'))
         self.assertEqual(3, len(self.list_ids('state=cancelled,pending')))
 
+    def reserve_other(self) -> str:
+        """Reserve for another project, and return the id."""
+        order = {
+            'flavor': 'large',
+            'starts_at': self.time(9),
+            'ends_at': self.time(10),
+        }
+        path = '/extended/reservations'
+        answer = self.ask('POST', path, order, project='other')
+        return str(answer.body['reservation']['id'])
+
+    def test_page_by_page(self) -> None:
+        """Two begin at the same time, and one of the first page changes."""
+        every = self.list_ids()
+        self.assertEqual([self.early, *sorted([self.late, self.gone])], every)
+        self.reserve_other()
+
+        for limit in (1, 2, 3, 4):
+            with self.subTest(limit=limit):
+                found: list[str] = []
+                page = self.list_ids(f'limit={limit}')
+                while page:
+                    self.assertLessEqual(len(page), limit)
+                    found += page
+                    query = f'limit={limit}&marker={page[-1]}'
+                    page = self.list_ids(query)
+                self.assertEqual(every, found)
+        # It need not be among those that are asked for.
+        self.assertEqual(
+            [self.late] if self.gone < self.late else [],
+            self.list_ids(f'marker={self.gone}&state=pending&limit=0'),
+        )
+
     def test_what_makes_no_sense(self) -> None:
+        theirs = self.reserve_other()
         for query in (
+            'limit=-1',
+            'limit=many',
+            'marker=unknown',
+            f'marker={theirs}',
             'from=tomorrow',
             'scope=near',
             'state=red',

@@ -3,7 +3,6 @@
 """``openstack extended reservation capacity change ...``."""
 
 import argparse
-from collections.abc import Iterator
 import getpass
 import os
 from typing import TYPE_CHECKING, Any
@@ -111,7 +110,7 @@ def _name_fields() -> list[str]:
 
 def _show(
     outcome: 'capacity_mod.Outcome',
-) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+) -> store.Fields:
     """Return the fields of a change, and what became of reservations."""
     names = (*_name_fields(), 'moved', 'degraded')
     return names, (
@@ -142,9 +141,7 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
         _add_force(parser, 'have what it takes')
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.create(
             _read_plan(parsed_args),
             reason=parsed_args.reason,
@@ -198,9 +195,7 @@ class ListCapacityChanges(store.StoreCommand, command.Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).capacity_changes.list_changes(
             has_ended=parsed_args.has_ended
         )
@@ -217,9 +212,7 @@ class ShowCapacityChange(store.StoreCommand, command.ShowOne):
         _add_name(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         found = self.open(parsed_args).capacity_changes.get(parsed_args.name)
         return tuple(_name_fields()), _make_long(found)
 
@@ -233,9 +226,7 @@ class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
         _add_force(parser, 'count on what it adds')
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.delete(
             parsed_args.name,
             deleted_by=_find_user(),

@@ -3,7 +3,6 @@
 """``openstack extended reservation limit set, list, delete``."""
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from osc_lib.command import command
@@ -68,10 +67,9 @@ class SetLimit(store.StoreCommand, command.ShowOne):
             )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
+        reservations.check_project(parsed_args.project)
         made = reservations.limits.set_limits(
             parsed_args.project,
             ahead=parsed_args.max_ahead,
@@ -84,9 +82,7 @@ class SetLimit(store.StoreCommand, command.ShowOne):
 class ListLimits(store.StoreCommand, command.Lister):
     """List the projects with limits of their own, and these."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         reservations = self.open(parsed_args)
         return _COLUMNS, (
             _make_row(reservations, one)

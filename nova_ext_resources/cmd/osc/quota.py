@@ -3,7 +3,6 @@
 """``openstack extended reservation quota set, list, delete``."""
 
 import argparse
-from collections.abc import Iterator
 from typing import Any
 
 from osc_lib.command import command
@@ -65,10 +64,10 @@ class SetQuota(store.StoreCommand, command.ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        use = self.open(parsed_args).quotas.set_quota(
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
+        reservations = self.open(parsed_args)
+        reservations.check_project(parsed_args.project)
+        use = reservations.quotas.set_quota(
             parsed_args.project,
             parsed_args.resource_class,
             parsed_args.unit_hours,
@@ -91,9 +90,7 @@ class ListQuotas(store.StoreCommand, command.Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).quotas.list_quotas(parsed_args.project)
         return _COLUMNS, map(_make_row, found)
 

@@ -3,7 +3,6 @@
 """``openstack extended reservation create, list, show, update, cancel``."""
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_lib.command import command
@@ -21,9 +20,6 @@ from nova_ext_resources.reservation import times
 if TYPE_CHECKING:
     from nova_ext_resources.reservation import api
     from nova_ext_resources.reservation.store import records
-
-#: States of what is not over.
-_CURRENT = tuple(one for one in state_mod.State if not one.is_final)
 
 #: Arguments that are keys of an order as they are.
 _TIMES = ('starts_at', 'ends_at', 'duration', 'delay', 'expires_after')
@@ -136,7 +132,7 @@ class _ShowRecord(store.StoreCommand, command.ShowOne):
 
     def show(
         self, reservations: 'api.Reservations', record: 'records.Record'
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    ) -> store.Fields:
         changes = reservations.list_changes(record.request.key)
         return columns.make_fields(record, changes)
 
@@ -160,9 +156,7 @@ class CreateReservation(_ShowRecord):
         _add_reason(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         document = {
             **_read(parsed_args, 'name', *_TIMES, *_OTHERS),
             **_read(parsed_args, 'zone', 'project'),
@@ -190,9 +184,7 @@ class UpdateReservation(_ShowRecord):
         _add_reason(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         changes = {
             **_read(parsed_args, *_TIMES, *_OTHERS),
             **window.read_servers(parsed_args),
@@ -220,9 +212,7 @@ class ShowReservation(_ShowRecord):
         _add_name(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
         key = reservations.find_key(parsed_args.name)
         return self.show(reservations, reservations.get(key))
@@ -237,9 +227,7 @@ class CancelReservation(_ShowRecord):
         _add_reason(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
         key = reservations.find_key(parsed_args.name)
         record = reservations.cancel(key, **self.find_reason(parsed_args))
@@ -291,9 +279,7 @@ class ListReservations(store.StoreCommand, command.Lister):
         add('--long', action='store_true', help='with more columns')
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[list[Any]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         reservations = self.open(parsed_args)
         found = reservations.list_reservations(
             during=_read_bounds(parsed_args, reservations.now()),
@@ -311,7 +297,7 @@ class ListReservations(store.StoreCommand, command.Lister):
 def _read_states(arguments: argparse.Namespace) -> list[state_mod.State]:
     if arguments.all:
         return []
-    return [state_mod.State(one) for one in arguments.states or _CURRENT]
+    return [*map(state_mod.State, arguments.states or state_mod.CURRENT)]
 
 
 def _read_bounds(

@@ -3,8 +3,9 @@
 """Commands that work on the store of reservations."""
 
 import argparse
+from collections.abc import Iterable
 import importlib
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypeAlias
 
 from osc_lib.command import command
 
@@ -12,6 +13,13 @@ from nova_ext_resources.cmd.osc import config_files
 
 if TYPE_CHECKING:
     from nova_ext_resources.reservation import api
+
+
+#: Names and values of the fields of one thing that a command shows.
+Fields: TypeAlias = tuple[tuple[str, ...], tuple[Any, ...]]
+
+#: Columns, and a row for each of many.
+Rows: TypeAlias = tuple[tuple[str, ...], Iterable[Iterable[Any]]]
 
 
 class StoreCommand(command.Command):

@@ -3,7 +3,6 @@
 """``extended reservation subscription create, list, show, delete``."""
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_lib.cli import format_columns
@@ -69,7 +68,7 @@ def _make_fields(follower: 'followers.Follower') -> dict[str, Any]:
     }
 
 
-def _show(fields: dict[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def _show(fields: dict[str, Any]) -> store.Fields:
     return tuple(fields), tuple(fields.values())
 
 
@@ -142,9 +141,7 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         document = {
             name: getattr(parsed_args, name)
             for name in _KEYS
@@ -179,9 +176,7 @@ class ListSubscriptions(store.StoreCommand, command.Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).subscriptions.list_subscriptions(
             project=parsed_args.project
         )
@@ -198,9 +193,7 @@ class ShowSubscription(store.StoreCommand, command.ShowOne):
         _add_id(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         found = self.open(parsed_args).subscriptions.get(
             parsed_args.subscription
         )

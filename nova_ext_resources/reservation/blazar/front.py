@@ -8,6 +8,7 @@ with a project only its own reservations are found.
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import itertools
 from typing import Any
 
 from blazar import exceptions as blazar_exceptions
@@ -77,14 +78,14 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         project: str | None = None,
         has_hosts: bool = True,
     ) -> list[documents.Document]:
-        """Return reservations by their start.
+        """Return reservations by their start, then by their id.
 
         :param query: may have ``from`` and ``until``, ``scope``, ``state`` and
-            ``zone``
+            ``zone``, ``limit``, and ``marker``: the id after which it begins
         """
         with (
             self._answer(needs_hosts='zone' in query) as reservations,
-            _refusing('window'),
+            _refusing('query'),
         ):
             during = documents.read_window(query, reservations.now())
             scope = _SCOPES.get(query.get('scope', 'overlapping'))
@@ -94,16 +95,25 @@ class Front(quoting.Quoting, subscribing.Subscribing):
                 state_mod.State(one)
                 for one in filter(None, query.get('state', '').split(','))
             ]
-            return [
+            limit = query.get('limit', '0')
+            if not limit.isdecimal():
+                raise ValueError(f'limit is {limit!r}; write a whole number')
+            after = query.get('marker') and _rank(
+                _find(reservations, query['marker'], project)
+            )
+            found = reservations.list_reservations(
+                during=during,
+                project=project,
+                wanted=wanted,
+                zone=query.get('zone'),
+            )
+            described = (
                 documents.describe(one, has_hosts=has_hosts)
-                for one in reservations.list_reservations(
-                    during=during,
-                    project=project,
-                    wanted=wanted,
-                    zone=query.get('zone'),
-                )
-                if during is None or scope(one.during, during)
-            ]
+                for one in sorted(found, key=_rank)
+                if (not after or _rank(one) > after)
+                and (during is None or scope(one.during, during))
+            )
+            return [*itertools.islice(described, int(limit) or None)]
 
     def create_order(
         self, order: Mapping[str, Any], project: str, user: str
@@ -292,6 +302,11 @@ def _find(
     return found
 
 
+def _rank(one: records.Record) -> tuple[int, str]:
+    """Return what a reservation is listed by, as no database says it."""
+    return one.during.start, one.request.key
+
+
 def _check_name(name: object) -> None:
     """Check that a change can be found by its path later.
 
@@ -327,7 +342,7 @@ def _refusing(field: str) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as err:
+    except (ValueError, exception.ReservationNotFound) as err:
         raise exception.InvalidReservation(
             key='of the query', field=field, reason=str(err)
         ) from err

@@ -49,6 +49,7 @@ class Quoting:
                     resource_class=resource_class,
                     reason='write unit_hours, and days or nothing else',
                 )
+            reservations.check_project(project)
             use = reservations.quotas.set_quota(
                 project,
                 resource_class,
@@ -88,6 +89,7 @@ class Quoting:
             duration, or ``none`` for any; without them that of all holds
         """
         with self._answer() as reservations:
+            reservations.check_project(project)
             reservations.limits.set_limits(
                 project, **_read_limits(project, document)
             )

@@ -18,7 +18,7 @@ _PROJECTS = frozenset({'all', 'project'})
 #: Request -> its words; a request that is not here has none.
 WORDS: Mapping[str, frozenset[str]] = {
     'list_reservations': frozenset(
-        {'all', 'from', 'until', 'scope', 'state', 'zone'}
+        {'all', 'from', 'limit', 'marker', 'scope', 'state', 'until', 'zone'}
     ),
     'list_amounts': _PARTS,
     'list_fits': _PARTS | {'flavor', 'resources'},

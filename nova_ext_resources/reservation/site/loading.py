@@ -4,8 +4,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 import functools
+from urllib import parse
 
 from keystoneauth1 import adapter as ks_adapter
+from keystoneauth1 import exceptions as ks_exc
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -22,6 +24,7 @@ from nova_ext_resources.placement import retry as placement_retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -70,15 +73,19 @@ class Site:
 
     @functools.cached_property
     def _compute(self) -> compute_mod.Compute:
+        return compute_mod.Compute(self._adapt('compute'))
+
+    def _adapt(
+        self, service_type: str, min_version: str | None = None
+    ) -> ks_adapter.Adapter:
         own = self._adapter
-        return compute_mod.Compute(
-            ks_adapter.Adapter(
-                own.session,
-                auth=own.auth,
-                service_type='compute',
-                interface=own.interface,
-                region_name=own.region_name,
-            )
+        return ks_adapter.Adapter(
+            own.session,
+            auth=own.auth,
+            service_type=service_type,
+            interface=own.interface,
+            region_name=own.region_name,
+            min_version=min_version,
         )
 
     @functools.cached_property
@@ -148,6 +155,27 @@ class Site:
         :raises ComputeUnavailable: Nova cannot be asked
         """
         return self._compute.find_flavor(name)
+
+    def check_project(self, project: str) -> None:
+        """Check that there is such a project.
+
+        Where keystone does not answer, or this user may not ask, a warning
+        says so.
+
+        :raises InvalidLimits: there is none
+        """
+        path = f'/projects/{parse.quote(project, safe="")}'
+        try:
+            self._adapt('identity', min_version='3').get(path)
+        except ks_exc.NotFound as err:
+            reason = 'keystone has no such project; write its id, not its name'
+            raise errors.InvalidLimits(project=project, reason=reason) from err
+        except (exception.ExtResourcesError, ks_exc.ClientException) as err:
+            LOG.warning(
+                'Project %(project)s is taken as it is written, because '
+                'keystone does not say whether there is one: %(err)s',
+                {'project': project, 'err': err},
+            )
 
 
 class ManagedSite(Site):
@@ -268,12 +296,14 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
         most_subscriptions=options.project_subscriptions,
         limits=limits_mod.Limits(
             **{
-                name: seconds
-                for name, seconds in (
+                name: number
+                for name, number in (
                     ('ahead', options.max_ahead),
                     ('duration', options.max_duration),
+                    ('servers', options.max_servers),
+                    ('reservations', options.project_reservations),
                 )
-                if seconds is not None
+                if number > 0 or (name == 'ahead' and not number)
             }
         ),
     )

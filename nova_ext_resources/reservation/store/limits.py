@@ -32,11 +32,10 @@ class OwnLimits:
 
         :param others: what holds for all others
         """
-        return limits_mod.Limits(
-            ahead=others.ahead if self.ahead is None else self.ahead,
-            duration=(
-                others.duration if self.duration is None else self.duration
-            ),
+        own = {'ahead': self.ahead, 'duration': self.duration}
+        return dataclasses.replace(
+            others,
+            **{name: one for name, one in own.items() if one is not None},
         )
 
 
@@ -64,10 +63,13 @@ class Limits:
     def find(self, project: str) -> limits_mod.Limits:
         """Return what holds for a project.
 
-        :param project: its id; '' for reservations of none
+        :param project: its id; '' for reservations of none, which are the
+            operators' and not bounded
         """
+        if not project:
+            return limits_mod.Limits()
         own = OwnLimits(project=project)
-        for found in self.list_limits(project) if project else ():
+        for found in self.list_limits(project):
             own = found
         return own.fill(self.others)
 
@@ -96,7 +98,7 @@ class Limits:
             raise errors.InvalidLimits(
                 project=project, reason=str(err)
             ) from err
-        retry.call(_write, self._database, own)
+        retry.call(_replace, self._database, project, own)
         return own
 
     def list_limits(self, project: str | None = None) -> list[OwnLimits]:
@@ -120,25 +122,19 @@ class Limits:
 
         :raises LimitsNotFound: it has these
         """
-        if not retry.call(_delete, self._database, project):
+        if not retry.call(_replace, self._database, project):
             raise errors.LimitsNotFound(project=project)
 
 
-def _write(database: database_mod.Database, own: OwnLimits) -> None:
+def _replace(
+    database: database_mod.Database, project: str, own: OwnLimits | None = None
+) -> bool:
+    """Write what a project has of its own; return whether it had any."""
+    query = sa.delete(tables.LIMITS).where(tables.LIMITS.c.project == project)
     with database.transaction() as connection:
-        _remove(connection, own.project)
-        connection.execute(
-            sa.insert(tables.LIMITS).values(**dataclasses.asdict(own))
-        )
-
-
-def _delete(database: database_mod.Database, project: str) -> bool:
-    with database.transaction() as connection:
-        return _remove(connection, project)
-
-
-def _remove(connection: sa.Connection, project: str) -> bool:
-    deleted = connection.execute(
-        sa.delete(tables.LIMITS).where(tables.LIMITS.c.project == project)
-    )
+        deleted = connection.execute(query)
+        if own is not None:
+            connection.execute(
+                sa.insert(tables.LIMITS).values(**dataclasses.asdict(own))
+            )
     return bool(deleted.rowcount)

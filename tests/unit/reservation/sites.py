@@ -8,6 +8,7 @@ from typing import Any
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -27,6 +28,7 @@ class FixedSite:
     :ivar taken: what was said then of slots that are taken
     :ivar known: what hosts had published by then
     :ivar has_zones: whether Nova says the zones
+    :ivar projects: ids of all that there are; None: nobody says
     :ivar disabled: hosts that are there, and not among those
     """
 
@@ -40,6 +42,7 @@ class FixedSite:
         self.asked = 0
         self.has_zones = True
         self.disabled: tuple[str, ...] = ()
+        self.projects: Sequence[str] | None = None
         self.taken: Any = None
         self.known: Any = None
 
@@ -61,6 +64,10 @@ class FixedSite:
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         return self.flavors.get(name)
 
+    def check_project(self, project: str) -> None:
+        if self.projects is not None and project not in self.projects:
+            raise errors.InvalidLimits(project=project, reason='unknown')
+
 
 class NoSite:
     """A cloud of which nothing is known."""
@@ -78,6 +85,9 @@ class NoSite:
 
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         raise exception.ComputeUnavailable(action='show', reason='away')
+
+    def check_project(self, project: str) -> None:
+        pass
 
 
 class Clock:

@@ -440,6 +440,12 @@ class LimitsTest(ApiTestCase):
             self.url, self.site, self.clock, limits=self.limits
         )
 
+    def create(self, name: str, **fields: Any) -> records.Record:
+        return super().create(name, **{'project': 'blue', **fields})
+
+    def test_what_has_no_project_is_not_bounded(self) -> None:
+        super().create('lease', starts_at='+3h')
+
     def test_what_goes_beyond_is_refused(self) -> None:
         before = stores.dump(self.url)
 

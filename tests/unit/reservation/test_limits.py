@@ -2,6 +2,7 @@
 
 """Tests of how far ahead, and for how long, may be reserved."""
 
+import functools
 from typing import Any
 
 from nova_ext_resources.reservation import errors
@@ -105,6 +106,24 @@ class LimitsTest(base.TestCase):
 
         self.assertEqual('', self.check(limits, 0, before=span(0)))
         self.assertEqual('', self.check(limits, 0, 500, before=span(0)))
+
+    def test_as_many_servers_as_it_may_have_or_had(self) -> None:
+        limits = limits_mod.Limits(servers=4)
+        for most, had, is_allowed in (
+            (4, 0, True),
+            (5, 0, False),
+            (5, 6, True),
+            (7, 6, False),
+        ):
+            with self.subTest(most=most, had=had):
+                request = hosts.make_request('lease', span(0), most=most)
+                check = functools.partial(
+                    limits.check, request, NOW, servers=had
+                )
+                if is_allowed:
+                    check()
+                else:
+                    self.assertRaises(errors.LimitExceeded, check)
 
     def test_no_numbers(self) -> None:
         for fields in (

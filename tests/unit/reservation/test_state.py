@@ -42,7 +42,7 @@ class StateTest(base.TestCase):
 
         self.assertEqual(
             'Reservation lease is ended and cannot become pending: nothing '
-            'changes any more; make another one, with another name.',
+            'changes any more; make another one.',
             str(err),
         )
 

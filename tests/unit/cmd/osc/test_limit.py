@@ -31,12 +31,12 @@ class LimitTest(shells.ShellTestCase):
             {
                 'project': 'red',
                 'max_ahead': '12w6d',
-                'max_duration': 'none',
+                'max_duration': '52w1d',
             },
             made,
         )
         self.assertEqual(
-            [['blue', 'none', 'none'], ['red', '12w6d', 'none']],
+            [['blue', '52w1d', 'none'], ['red', '12w6d', '52w1d']],
             self.list_limits(),
         )
 
@@ -53,11 +53,74 @@ class LimitTest(shells.ShellTestCase):
             ('--start +3h --duration 1h --project red', 'may not start at'),
         ):
             with self.subTest(arguments):
+                if 'red' not in arguments:
+                    arguments += ' --project blue'
                 self.assertIn(wanted, self.fail_with(f'{CREATE} {arguments}'))
         self.succeed(f'{CREATE} --duration 2h --project red')
+        # What has no project is the operators'.
+        self.succeed(f'{CREATE} --start +3h')
+
+    def test_those_that_hold_by_default(self) -> None:
+        for arguments, wanted in (
+            ('', 'may not be without an end: it lasts 52w1d at most'),
+            ('--duration 366d', 'may not last 52w2d: 52w1d is the most'),
+            ('--start +366d --duration 1h', '52w1d from now'),
+            (
+                '--duration 1h --at-most 1001',
+                'may not be for 1001 servers: 1000 are the most',
+            ),
+        ):
+            with self.subTest(arguments):
+                line = f'{CREATE} --project red {arguments}'
+                self.assertIn(wanted, self.fail_with(line))
+        self.succeed(f'{CREATE} --project red --duration 365d')
+
+    def test_none_hold_where_the_configuration_says_so(self) -> None:
+        for number, text in enumerate(('-1', '0')):
+            with self.subTest(text):
+                self.configure(
+                    'max_ahead = -1',
+                    f'max_duration = {text}',
+                    f'max_servers = {text}',
+                    f'project_reservations = {text}',
+                )
+                self.succeed(
+                    f'{CREATE} --project p{number} --start +{number + 1}00w '
+                    '--at-most 9999 --duration 400d'
+                )
+
+    def test_a_project_has_so_many_reservations(self) -> None:
+        self.configure('project_reservations = 2')
+        line = 'extended reservation create {} --flavor large --duration 1h'
+        red = f'{line} --project red'
+        for name in ('one', 'two'):
+            self.succeed(red.format(name))
+        # An answer may have been lost.
+        self.succeed(red.format('one'))
+
+        self.assertIn(
+            'Reservation three may not be made: its project has 2 that are '
+            'not over, and 2 are the most. Cancel one of them, or ask',
+            self.fail_with(red.format('three')),
+        )
+        self.succeed(f'{line} --project blue'.format('three'))
+        self.succeed('extended reservation update two --servers 1')
+        self.succeed('extended reservation cancel one')
+        self.succeed(red.format('four'))
+
+    def test_what_is_no_project_gets_none(self) -> None:
+        self.site.projects = ['red']
+        for command in ('limit set {}', 'quota set {} VCPU 1'):
+            with self.subTest(command):
+                line = f'extended reservation {command}'
+                self.assertIn(
+                    'The limits of project blue cannot be set: unknown',
+                    self.fail_with(line.format('blue')),
+                )
+                self.succeed(line.format('red'))
 
     def test_an_update_is_checked_as_well(self) -> None:
-        self.succeed(f'{CREATE} --duration 1h')
+        self.succeed(f'{CREATE} --duration 1h --project red')
         self.configure('max_duration = 600')
 
         errors = self.fail_with('extended reservation update lease --end +2h')

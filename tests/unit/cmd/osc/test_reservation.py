@@ -67,7 +67,7 @@ class CommandsTest(shells.ShellTestCase):
 
     def test_a_name_that_several_projects_have(self) -> None:
         for project in ('red', 'blue'):
-            self.succeed(f'{CREATE} --project {project}')
+            self.succeed(f'{CREATE} --project {project} --duration 9h')
 
         for command in ('show', 'cancel', 'update --end +2h'):
             with self.subTest(command=command):
@@ -236,7 +236,7 @@ class CommandsTest(shells.ShellTestCase):
         )
 
     def test_filters_that_nothing_passes(self) -> None:
-        self.succeed(f'{CREATE} --project red')
+        self.succeed(f'{CREATE} --project red --duration 1h')
 
         self.assertEqual([], self.list_names('--project blue'))
         self.assertEqual([], self.list_names("--project ''"))

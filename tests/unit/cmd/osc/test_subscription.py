@@ -100,7 +100,8 @@ class SubscriptionTest(shells.ShellTestCase):
 
     def test_of_one_reservation(self) -> None:
         self.succeed(
-            'extended reservation create lease --flavor large --project red'
+            'extended reservation create lease --flavor large --project red '
+            '--duration 1h'
         )
         self.create('--reservation lease --project red')
 

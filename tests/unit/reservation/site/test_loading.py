@@ -5,9 +5,13 @@
 import pathlib
 import threading
 import time
+from typing import Any
 
 import fixtures
+from keystoneauth1 import fixture as ks_fixture
 from oslo_config import cfg
+import requests
+from requests_mock.contrib import fixture as mock_fixture
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import errors
@@ -18,6 +22,10 @@ from nova_ext_resources.reservation.site import loading
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation import sites
+
+
+#: Of keystone.
+_ROOT = 'http://identity'
 
 
 class MakeTurnTest(base.TestCase):
@@ -53,6 +61,82 @@ class MakeTurnTest(base.TestCase):
         )
 
         self.assertIn('take the filter out', str(err))
+
+
+class ProjectTest(base.TestCase):
+    """Whether there is a project, as keystone answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(level=30))
+        make: Any = mock_fixture.Fixture
+        self.mock: Any = self.useFixture(make())
+        token = ks_fixture.V3Token(project_id='own')
+        # Without its version, as many clouds have it.
+        token.add_service('identity').add_standard_endpoints(internal=_ROOT)
+        root = ks_fixture.DiscoveryList(_ROOT, v2=False)
+        self.mock.get(_ROOT, json=root, status_code=300)
+        self.mock.get(f'{_ROOT}/v3', json={'version': root.versions[0]})
+        self.mock.post(
+            f'{_ROOT}/v3/auth/tokens',
+            json=token,
+            headers={'X-Subject-Token': 'x'},
+        )
+        path = pathlib.Path(self.make_folder(), 'nova.conf')
+        path.write_text(
+            '[ext_resources_placement]\nauth_type = v3password\n'
+            f'auth_url = {_ROOT}/v3\nusername = nova\npassword = x\n'
+            'user_domain_id = default\nproject_id = own\n'
+        )
+        self.site = self.load('--config-file', str(path))
+
+    def load(self, *arguments: str) -> loading.Site:
+        conf = cfg.ConfigOpts()
+        conf(arguments, default_config_files=[], default_config_dirs=[])
+        return loading.Site(conf)
+
+    def answer(self, **fields: Any) -> None:
+        self.mock.get(f'{_ROOT}/v3/projects/a%2Fb', **fields)
+
+    def test_one_that_is_there(self) -> None:
+        self.answer(json={'project': {'id': 'a/b'}})
+
+        self.site.check_project('a/b')
+
+        self.assertEqual('', self.log.output)
+
+    def test_one_that_is_not(self) -> None:
+        self.answer(status_code=404)
+
+        err = self.assertRaises(
+            errors.InvalidLimits, self.site.check_project, 'a/b'
+        )
+
+        self.assertEqual(
+            'The limits of project a/b cannot be set: keystone has no such '
+            'project; write its id, not its name.',
+            str(err),
+        )
+
+    def test_where_keystone_does_not_say_the_log_does(self) -> None:
+        for fields in (
+            {'status_code': 403},
+            {'status_code': 503},
+            {'exc': requests.ConnectionError},
+        ):
+            with self.subTest(**fields):
+                self.answer(**fields)
+
+                self.site.check_project('a/b')
+
+                self.assertIn(
+                    'Project a/b is taken as it is written, because keystone '
+                    'does not say whether there is one: ',
+                    self.log.output,
+                )
+                self.log.reset_output()
+        self.load().check_project('a/b')
+        self.assertIn('does not say', self.log.output)
 
 
 class FromConfTest(base.TestCase):

@@ -9,7 +9,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import limits as store_mod
 from tests.unit.reservation.store import stores
 
-OTHERS = limits_mod.Limits(ahead=100, duration=200)
+OTHERS = limits_mod.Limits(ahead=100, duration=200, servers=3, reservations=4)
 
 
 class LimitsTest(stores.StoreTestCase):
@@ -18,8 +18,10 @@ class LimitsTest(stores.StoreTestCase):
         self.limits = store_mod.Limits(database_mod.Database(self.url), OTHERS)
 
     def test_without_any_those_of_all_hold(self) -> None:
-        for project in ('', 'red'):
-            self.assertEqual(OTHERS, self.limits.find(project))
+        self.assertEqual(OTHERS, self.limits.find('red'))
+
+    def test_what_has_no_project_is_not_bounded(self) -> None:
+        self.assertEqual(limits_mod.Limits(), self.limits.find(''))
 
     def test_what_is_not_set_is_as_for_all(self) -> None:
         self.limits.set_limits('red', ahead=7)
@@ -29,9 +31,10 @@ class LimitsTest(stores.StoreTestCase):
             ('red', 7, 200),
             ('blue', 100, interval.FOREVER),
             ('green', 100, 200),
-            ('', 100, 200),
         ):
-            wanted = limits_mod.Limits(ahead=ahead, duration=duration)
+            wanted = limits_mod.Limits(
+                ahead=ahead, duration=duration, servers=3, reservations=4
+            )
             self.assertEqual(wanted, self.limits.find(project))
 
     def test_what_is_set_takes_the_place_of_all(self) -> None:
