@@ -58,6 +58,7 @@ plugins = {plugins}
 minutes_before_end_lease = 0
 [ext_resources_reservation]
 connection = sqlite:///{folder}/reservations.db
+max_duration = -1
 [extended:instance]
 max_priority = 10
 """

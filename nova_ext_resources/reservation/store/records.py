@@ -129,6 +129,11 @@ def _make_query(given: frozenset[str]) -> sa.Select[Any]:
     if 'key' in given:
         # No database finds out by itself that it needs no others.
         numbers = numbers.where(changes.reservation == key)
+    if 'name' in given:
+        # Of names that begin so. With LIKE a name may have wildcards.
+        length = sa.bindparam('length', type_=sa.Integer)
+        begin = sa.func.substr(changes.reservation, 1, length)
+        numbers = numbers.where(begin == sa.bindparam('name'))
     newest = numbers.subquery()
     query = (
         sa.select(
@@ -153,11 +158,6 @@ def _make_query(given: frozenset[str]) -> sa.Select[Any]:
     )
     if 'key' in given:
         query = query.where(columns.reservation == key)
-    if 'name' in given:
-        # Of names that begin so. With LIKE a name may have wildcards.
-        length = sa.bindparam('length', type_=sa.Integer)
-        begin = sa.func.substr(columns.reservation, 1, length)
-        query = query.where(begin == sa.bindparam('name'))
     if 'start' in given:
         query = query.where(
             columns.starts_at < sa.bindparam('end'),
