@@ -222,6 +222,15 @@ class Enforcer(abc.ABC):
         self.list_entries = entries
         self.list_guests = guests
 
+    def restore(self, note: str, write: Callable[[str], object]) -> None:
+        """Take over a note of the process before, before all else.
+
+        :param note: what it has written last, '' for nothing
+        :param write: writes the next one to the ledger of the host; raises
+            LedgerError
+        """
+        return
+
     def serves(self, resource_class: str) -> bool:
         """Return whether it applies assignments of a resource class."""
         classes = self.RESOURCE_CLASSES

@@ -219,6 +219,24 @@ class Ledger:
                 [(uuid, one) for uuid, own in traits.items() for one in own],
             )
 
+    def read_note(self, name: str) -> str:
+        """Return what an enforcer has noted, '' for nothing.
+
+        :raises LedgerError: it cannot be read
+        """
+        with self._lock, _translated(self.path, 'cannot be read'):
+            query = 'SELECT text FROM note WHERE name = ?'
+            row = self._db.execute(query, [name]).fetchone()
+        return str(row['text']) if row else ''
+
+    def write_note(self, name: str, text: str) -> None:
+        """Note what an enforcer has to know after a restart, synced.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            db.execute('REPLACE INTO note VALUES (?, ?)', [name, text])
+
     def close(self) -> None:
         with self._lock:
             self._db.close()

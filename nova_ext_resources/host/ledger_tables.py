@@ -53,6 +53,11 @@ CREATE TABLE published_trait (
 ) WITHOUT ROWID;
 """
 
+#: What enforcers have to know after a restart; added to version 3 as well.
+_NOTES = """
+CREATE TABLE note (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+
 #: A copy, because SQLite drops columns only since 3.35.
 _DOWNGRADE = f"""
 CREATE TABLE entry_1 {_ENTRY_1}
@@ -60,6 +65,7 @@ INSERT INTO entry_1 SELECT consumer_uuid, state, cpus, enforcers FROM entry;
 DROP TABLE entry;
 ALTER TABLE entry_1 RENAME TO entry;
 DROP TABLE IF EXISTS published_trait;
+DROP TABLE IF EXISTS note;
 """  # noqa: S608
 
 
@@ -81,6 +87,8 @@ def upgrade(db: sqlite3.Connection) -> None:
     steps = ''.join(_UPGRADES[one] for one in range(found + 1, VERSION + 1))
     if not _has_table(db, 'published_trait'):
         steps += _TRAITS
+    if not _has_table(db, 'note'):
+        steps += _NOTES
     if steps:
         _run(db, steps, VERSION)
 

@@ -10,6 +10,7 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+import functools
 import threading
 
 from oslo_log import log as logging
@@ -67,6 +68,9 @@ class HostResources(lifecycle.Lifecycle):
         spreads_pins: bool = False,
         list_guests: drivers_base.GuestsReader = dict,
     ) -> None:
+        for name, one in enforcers.items():
+            write = functools.partial(ledger.write_note, name)
+            one.restore(ledger.read_note(name), write)
         enforcement = enforcement_mod.Enforcement(host, enforcers, trackers)
         self._discovery = discovery.Discovery(
             providers,

@@ -66,7 +66,8 @@ DRIVERS: dict[str, frozenset[str]] = {
     'hostdev': frozenset({'base', 'devices'}),
     'noop': frozenset({'base'}),
     'resctrl': frozenset({'base', 'rdt'}),
-    'rmd': frozenset({'base', 'rdt'}),
+    # RMD writes to resctrl, which shows what became of it.
+    'rmd': frozenset({'base', 'rdt', 'resctrl'}),
     'shared_pool': frozenset({'base'}),
     'sriov': frozenset({'base', 'devices'}),
     'static': frozenset({'base'}),

@@ -71,7 +71,7 @@ class FakeInventory(base.InventoryProvider):
             )
             for number, cores in enumerate(conf.list_domains(self.options))
         )
-        return (inventory.make_rdt(self.options.num_closids, used=0), *caches)
+        return (inventory.make_rdt(self.options.num_closids), *caches)
 
     def _check_failure_file(self) -> None:
         if not self.options.failure_file:

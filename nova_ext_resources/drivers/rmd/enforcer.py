@@ -2,7 +2,13 @@
 
 """Puts cache ways and memory bandwidth into force through RMD."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 import contextlib
 import dataclasses
 from typing import ClassVar
@@ -80,6 +86,9 @@ class RmdEnforcer(base.Enforcer):
         self._caches: Mapping[int, values.RmdCache] = {}
 
     # -- what the host asks for ----------------------------------------
+
+    def restore(self, note: str, write: Callable[[str], object]) -> None:
+        self._client.losses.restore(note, write)
 
     @property
     def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:

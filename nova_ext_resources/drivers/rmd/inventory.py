@@ -11,6 +11,7 @@ from oslo_log import log as logging
 from nova_ext_resources.conf import rmd as conf
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rmd.api import client
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd import grants
@@ -25,9 +26,6 @@ from nova_ext_resources.objects import reserved as reserved_obj
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
-
-#: RMD keeps the default class and ``COS1``, even if it is not configured.
-KEPT_CLOSIDS = 2
 
 #: RMD's plugin for P-states is loaded, which ``resource:rmd:pstate_*`` needs.
 PSTATE_TRAIT = 'CUSTOM_RMD_PSTATE'
@@ -85,15 +83,13 @@ class RmdInventory(base.InventoryProvider):
                 'RMD has an [InfraGroup], with which it reports no free ways '
                 'at all; remove it from rmd.toml'
             )
-        lost = len(self._client.losses.list_all())
-        used = lost + len({one.cos_name for one in workloads} - {''})
-        has_class = used < self._client.num_closids - KEPT_CLOSIDS
+        left = self._client.count_classes(workloads)
         entries = {**before, **self.list_entries()}
-        common = {**self._find_places(workloads, has_class), **bandwidth}
+        common = {**self._find_places(workloads, left > 0), **bandwidth}
         return (
             make_rdt(
                 self._client.num_closids,
-                used,
+                left,
                 traits,
                 pools=_count_pools(workloads),
             ),
@@ -255,25 +251,30 @@ def _find_reserved(
 
 def make_rdt(
     total: int,
-    used: int,
+    free: int | None = None,
     traits: frozenset[str] = frozenset(),
     pools: int = 0,
 ) -> provider.HostProvider:
     """Return the provider of classes of service.
 
-    :param used: classes of servers, and classes that RMD has lost
-    :param pools: those of the shared pool among them
+    :param free: classes that neither servers have, nor RMD has lost; None:
+        all that RMD does not keep
+    :param pools: those of the shared pool among the others
     """
+    if free is None:
+        free = total - client.KEPT_CLOSIDS
     inventory = inventory_obj.Inventory(
-        total=total, reserved=KEPT_CLOSIDS, max_unit=1
+        total=total, reserved=client.KEPT_CLOSIDS, max_unit=1
     )
     return provider.HostProvider(
         key=classes.RDT,
         inventories={classes.CLOS: inventory},
-        units={classes.CLOS: {'free': max(total - KEPT_CLOSIDS - used, 0)}},
+        units={classes.CLOS: {'free': free}},
         traits=traits,
         reserved={
-            classes.CLOS: reserved_obj.Reserved(host=KEPT_CLOSIDS, pools=pools)
+            classes.CLOS: reserved_obj.Reserved(
+                host=client.KEPT_CLOSIDS, pools=pools
+            )
         },
     )
 

@@ -11,8 +11,10 @@
 ``GET /-/faults``, ``POST /-/faults``, ``DELETE /-/faults``
     List, add and clear faults. The body has the fields of
     :class:`.faults.Fault`, such as ``{"kind": "hang", "methods": ["POST"]}``.
-``POST /-/lie`` ``{"lie": true}``
+``POST /-/lie`` ``{"lie": true, "calls": ["bandwidth"]}``
     Let libpqos fail: answer 201 and enforce nothing, 200 and release nothing.
+    With ``calls``, only these: ``mask``, ``cpus`` and ``bandwidth`` of POST,
+    ``free_cpus`` and ``free_mask`` of DELETE.
 ``POST /-/restart`` ``{"keep_database": true, "down_for": 2.5}``
     Restart after the answer, optionally staying away for some seconds.
 ``POST /-/remount``
@@ -25,7 +27,7 @@
 A mistake is answered 400 with a sentence.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import json
 from typing import Any, Protocol
@@ -33,6 +35,7 @@ from typing import Any, Protocol
 from nova_ext_resources.testing.rmd_simulator import allocation
 from nova_ext_resources.testing.rmd_simulator import cores
 from nova_ext_resources.testing.rmd_simulator import daemon as daemon_mod
+from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
 from nova_ext_resources.testing.rmd_simulator import gojson
 from nova_ext_resources.testing.rmd_simulator import masks
@@ -63,7 +66,11 @@ class Controlled(Protocol):
 
     def add_workload(self, body: Mapping[str, Any]) -> None: ...
 
-    def lie(self, is_lying: bool = True) -> None: ...
+    def lie(
+        self,
+        is_lying: bool = True,
+        calls: Collection[str] = enforcement.CALLS,
+    ) -> None: ...
 
     def remount(self) -> None: ...
 
@@ -137,7 +144,8 @@ def _clear_faults(
 
 
 def _lie(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
-    held.lie(bool(data.get('lie', True)))
+    calls = data.get('calls', enforcement.CALLS)
+    held.lie(bool(data.get('lie', True)), calls)
     return {}
 
 

@@ -13,11 +13,14 @@ from nova_ext_resources.testing.rmd_simulator import settings as settings_mod
 from nova_ext_resources.testing.rmd_simulator import validation
 from nova_ext_resources.testing.rmd_simulator import workload
 
+#: Calls of libpqos: of POST, and of DELETE.
+CALLS = frozenset({'mask', 'cpus', 'bandwidth', 'free_cpus', 'free_mask'})
+
 
 class Enforcement:
     """The classes of service and the groups of one RMD. Not thread-safe.
 
-    :ivar is_lying: libpqos fails: say that all is well and do nothing
+    :ivar failing: calls of libpqos that fail; RMD says that all is well
     :ivar is_plugin_failing: plugins fail after all else was done
     :ivar bandwidth: the last limit that was asked for; RMD passes it from
         check to act in a global variable
@@ -27,7 +30,7 @@ class Enforcement:
         self._settings = settings
         self.resctrl = resctrl.Resctrl(settings)
         self.classes = classes.ClassPool(settings.clos)
-        self.is_lying = False
+        self.failing = frozenset[str]()
         self.is_plugin_failing = False
         self.bandwidth = 0
 
@@ -142,8 +145,7 @@ class Enforcement:
         if pool == allocation.SHARED and self._limits_bandwidth(record):
             raise allocation.CannotEnforce('MBA forbidden for shared group')
         record.cos_name = name
-        if not self.is_lying:
-            self._commit(record, asked, chosen, wanted)
+        self._commit(record, asked, chosen, wanted)
         self.resctrl.update_default(self.classes.free)
 
     def _take_class(self, pool: str) -> str:
@@ -181,13 +183,17 @@ class Enforcement:
     ) -> None:
         """Write to the groups; each failure ends it without a word."""
         name = record.cos_name
+        if 'mask' in self.failing or name not in self.resctrl.groups:
+            return
         pool = allocation.pool_name(*(self._limits(record) or (0, 0)))
         self.resctrl.set_ways(name, chosen, pool)
+        if 'cpus' in self.failing:
+            return
         if record.task_ids:
             self.resctrl.associate_tasks(name, record.task_ids)
         elif not self.resctrl.associate_cpus(name, asked):
             return
-        if self._limits_bandwidth(record):
+        if self._limits_bandwidth(record) and 'bandwidth' not in self.failing:
             maximum = self._settings.mba_maximum
             self.resctrl.set_bandwidth(
                 name,
@@ -207,20 +213,23 @@ class Enforcement:
                 raise allocation.CannotEnforce(f'{name} failed')
 
     def release(self, record: workload.Record) -> None:
-        """Take a workload out of force."""
+        """Take a workload out of force.
+
+        RMD logs what fails; then the class is never given back. First the
+        cores leave the group, then it gets every way.
+        """
         name = record.cos_name
-        if not name:
+        if not name or 'free_cpus' in self.failing:
             return
-        if self.is_lying:
-            return  # RMD logs it; the class is never given back
         self.resctrl.associate_tasks(resctrl.DEFAULT, record.task_ids)
         released = cores.release_ids(record.core_ids)
         if not self.resctrl.associate_cpus(resctrl.DEFAULT, released):
-            return  # The same.
-        group = self.resctrl.groups[name]
+            return
+        group = self.resctrl.groups.get(name)
         is_shared = name == self.classes.shared
-        if not is_shared or not (group.cpus or group.tasks):
-            self.resctrl.reset(name)
+        if not is_shared or not (group and (group.cpus or group.tasks)):
+            if 'free_mask' in self.failing or not self.resctrl.reset(name):
+                return
             self.classes.give(name)
         self.resctrl.update_default(self.classes.free)
 

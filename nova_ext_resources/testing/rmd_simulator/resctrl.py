@@ -132,7 +132,10 @@ class Resctrl:
     def set_ways(
         self, name: str, ways: Mapping[int, int], pool: str = ''
     ) -> None:
-        """Write masks; with the mix-up, RMD's way: to some cache."""
+        """Write masks; with the mix-up, RMD's way: to some cache.
+
+        Nothing is written to a group that is gone.
+        """
         caches = list(ways)
         if self._settings.has_cache_mixup and name != DEFAULT:
             odds = self.mixup_odds
@@ -141,14 +144,17 @@ class Resctrl:
             if self._random.random() >= odds:
                 # To the next cache, the last one's to the first.
                 caches = caches[1:] + caches[:1]
-        self.groups[name].ways.update(zip(caches, ways.values(), strict=True))
+        if name in self.groups:
+            self.groups[name].ways.update(
+                zip(caches, ways.values(), strict=True)
+            )
 
     def set_bandwidth(self, name: str, limits: Mapping[int, int]) -> None:
-        """Write limits; the hardware rounds percentages up to its step."""
+        """Write limits; libpqos rounds percentages to the nearest step."""
         if self._settings.mba_mode != 'mbps':
             step = settings_mod.MBA_STEP
             limits = {
-                cache_id: -(-limit // step) * step
+                cache_id: max((limit + step // 2) // step * step, step)
                 for cache_id, limit in limits.items()
             }
         self.groups[name].bandwidth.update(limits)
@@ -156,7 +162,7 @@ class Resctrl:
     def associate_cpus(self, name: str, cpus: Iterable[int]) -> bool:
         """Move CPUs to a group; none moves when one is off, or not there."""
         moved = set(cpus)
-        if not moved <= self._online:
+        if name not in self.groups or not moved <= self._online:
             return False
         for group in self.groups.values():
             group.cpus -= moved
@@ -171,11 +177,17 @@ class Resctrl:
         if name != DEFAULT:
             self.groups[name].tasks += moved
 
-    def reset(self, name: str) -> None:
-        """Return a group every way and all bandwidth; its CPUs stay."""
+    def reset(self, name: str) -> bool:
+        """Return a group every way and all bandwidth; its CPUs stay.
+
+        :return: whether there is such a group
+        """
+        if name not in self.groups:
+            return False
         fresh = self._make(name)
         self.groups[name].ways = fresh.ways
         self.groups[name].bandwidth = fresh.bandwidth
+        return True
 
     def update_default(self, ignored: Collection[str]) -> None:
         """Return the default group the ways below the first taken one."""

@@ -37,10 +37,13 @@ def respond(
     """
     cleaned = _clean(request.path)
     if cleaned != request.path:
+        # Go adds text and type for these two methods alone.
+        is_shown = request.method in ('GET', 'HEAD')
+        text = f'<a href="{cleaned}">Moved Permanently</a>.\n\n'
         return messages.Response(
             status=301,
-            body=f'<a href="{cleaned}">Moved Permanently</a>.\n\n',
-            content_type='text/html; charset=utf-8',
+            body=text * is_shown,
+            content_type='text/html; charset=utf-8' if is_shown else None,
             headers=(('Location', cleaned),),
         )
     tokens = request.path.strip('/').split('/')
@@ -53,6 +56,9 @@ def respond(
             headers=(messages.NO_SNIFF,),
         )
     arguments = tokens[2:]
+    if service is _SERVICES['v1/workloads']:
+        # Its pattern for an id lets slashes through, too.
+        arguments = ['/'.join(arguments)] if arguments else []
     for patterns, handlers in service:
         if len(patterns) == len(arguments) and all(
             map(re.search, patterns, arguments)
@@ -227,7 +233,7 @@ def _patch_workload(
             '200: You only have permission to modify REST origin workloads',
             messages.PLAIN,
         )
-    except allocation.CannotEnforce as err:
+    except (allocation.CannotEnforce, cores.BadCores) as err:
         return messages.text(500, str(err))
 
 
@@ -267,7 +273,7 @@ _SERVICES: dict[
     'v1/cache': (
         ((), {'GET': _get_summary}),
         ((_LEVEL,), {'GET': _get_level}),
-        ((_LEVEL, r'^[0-9]{1,9}$'), {'GET': _get_cache}),
+        ((_LEVEL, r'^[0-9]+$'), {'GET': _get_cache}),
     ),
     'v1/policy': (((), {'GET': _get_policies}),),
     'v1/mba': (((), {'GET': _get_bandwidth}),),

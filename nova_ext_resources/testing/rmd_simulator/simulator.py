@@ -8,7 +8,7 @@ fail, and restart it. The same can be done over HTTP below ``/-/``, a path
 that RMD does not have; see :mod:`.control`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import json
 import os
 import pathlib
@@ -19,6 +19,7 @@ from typing import Any
 from nova_ext_resources.testing.rmd_simulator import access
 from nova_ext_resources.testing.rmd_simulator import control
 from nova_ext_resources.testing.rmd_simulator import daemon as daemon_mod
+from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
 from nova_ext_resources.testing.rmd_simulator import masks
 from nova_ext_resources.testing.rmd_simulator import messages
@@ -112,9 +113,14 @@ class Simulator:
             self._server.start()
 
     def remount(self) -> None:
-        """Mount resctrl anew: the groups are empty, and RMD knows nothing."""
+        """Mount resctrl anew: the groups are gone, and RMD knows nothing.
+
+        They are gone until it is restarted; the first start fails, and makes
+        them.
+        """
         with self.daemon.locked():
             self.daemon.resctrl.clear()
+            self.daemon.resctrl.remove_groups()
         self._note_change()
 
     def remove_groups(self) -> None:
@@ -206,13 +212,19 @@ class Simulator:
         self.daemon.create(record)
         self._note_change()
 
-    def lie(self, is_lying: bool = True) -> None:
-        """Let libpqos fail.
+    def lie(
+        self,
+        is_lying: bool = True,
+        calls: Collection[str] = enforcement.CALLS,
+    ) -> None:
+        """Let libpqos fail, or only these calls of it.
 
         RMD says 201 and enforces nothing, and says 200 and releases nothing:
         the kernel keeps CPUs and ways, and the class is lost.
         """
-        self.daemon.enforcement.is_lying = is_lying
+        if unknown := set(calls) - enforcement.CALLS:
+            raise ValueError(f'calls {sorted(unknown)} do not exist')
+        self.daemon.enforcement.failing = frozenset(calls if is_lying else ())
 
     def break_plugins(self, is_failing: bool = True) -> None:
         """Let plugins fail after RMD has taken class, ways and cores."""

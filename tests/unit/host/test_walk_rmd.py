@@ -6,6 +6,7 @@ The numbers are those of ``testing.rmd_simulator``'s traps.
 """
 
 from collections.abc import Mapping
+import contextlib
 from typing import Any
 
 import hypothesis
@@ -13,8 +14,11 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.rmd.api import losses
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import rmd_simulator
+from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
+from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import walking
 from tests.unit.host import with_host
@@ -35,8 +39,9 @@ _READ_ONLY = faults.Fault(
 #: of service, none is left for the shared pool, which is trap 23.
 MISHAPS: tuple[tuple[Any, ...], ...] = (
     # Traps 17 and 21: libpqos fails at POST, or at DELETE.
-    ('fail_libpqos', True),
-    ('fail_libpqos', False),
+    ('fail_libpqos', *enforcement.CALLS),
+    *(('fail_libpqos', call) for call in sorted(enforcement.CALLS)),
+    ('fail_libpqos',),
     # Trap 18: how often a mask comes to the right cache.
     *(('draw_odds', odds) for odds in (0.27, 0.72, 1.0)),
     # Trap 19: RMD keeps its records, and the kernel does not.
@@ -68,10 +73,12 @@ class RmdWalk(walking.Walk):
             )
         )
         self.simulator = self.fixture.simulator
-        # Where the kernel had nothing of a workload, no page shows whether
-        # libpqos has failed at its DELETE.
-        self.is_blind = False
         self.stack.addCleanup(losses.forget_all)
+
+    def make_host(self) -> host_mod.HostResources:
+        # A new process knows what is in files.
+        losses.forget_all()
+        return super().make_host()
 
     def load_backend(self, entries: Any) -> list[Any]:
         return [
@@ -105,8 +112,6 @@ class RmdWalk(walking.Walk):
     def check(self) -> None:
         """And no class of service is offered that RMD has lost."""
         super().check()
-        if self.is_blind:
-            return
         # The audit has just released what was left.
         self.host.refresh()
         free = self.simulator.daemon.enforcement.classes.free
@@ -114,6 +119,8 @@ class RmdWalk(walking.Walk):
         assert offered.free <= len(free), (offered, free)
 
     def mend(self) -> None:
+        if 'COS1' not in self.simulator.groups:
+            self.restart_rmd(True, True)
         self.simulator.faults.clear()
         self.simulator.lie(False)
         self.simulator.break_plugins(False)
@@ -125,21 +132,22 @@ class RmdWalk(walking.Walk):
         name, *how = mishap
         getattr(self, name)(*how)
 
-    def fail_libpqos(self, is_failing: bool) -> None:
-        self.simulator.lie(is_failing)
+    def fail_libpqos(self, *calls: str) -> None:
+        self.simulator.lie(calls=calls)
 
     def draw_odds(self, odds: float) -> None:
         self.simulator.daemon.resctrl.mixup_odds = odds
 
     def restart_rmd(self, keep_database: bool, keep_groups: bool) -> None:
-        self.simulator.restart(
-            keep_database=keep_database, keep_groups=keep_groups
-        )
-        self.is_blind = keep_database and not keep_groups
+        # Where its groups are gone, only the second start succeeds.
+        with contextlib.suppress(sim_classes.StartFailed):
+            self.simulator.restart(
+                keep_database=keep_database, keep_groups=keep_groups
+            )
+        self.simulator.restart()
 
     def remount(self) -> None:
         self.simulator.remount()
-        self.is_blind = True
 
     def fail_plugins(self, is_failing: bool) -> None:
         self.simulator.break_plugins(is_failing)

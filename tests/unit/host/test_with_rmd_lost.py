@@ -5,7 +5,10 @@
 from collections.abc import Callable
 import contextlib
 import dataclasses
+import itertools
 import json
+import os
+import pathlib
 import sqlite3
 
 import fixtures
@@ -15,11 +18,13 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
 from nova_ext_resources.host import health
+from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from tests.unit.host import backend
 from tests.unit.host import with_host
 
@@ -49,6 +54,19 @@ class LostTestCase(with_host.RmdHostTestCase):
             allocations={DOMAINS[0]: {resource_class: 1}},
             requirement=requirement_obj.Requirement(),
         )
+
+    def start_rmd_again(self) -> None:
+        """Restart RMD, whose first start fails where its groups are gone."""
+        with contextlib.suppress(sim_classes.StartFailed):
+            self.simulator.restart()
+        self.simulator.restart()
+
+    def start_compute_again(self) -> None:
+        """Go on with a process that knows what is in files."""
+        self.host.close()
+        losses.forget_all()
+        self.host = self.make_rmd_host()
+        self.host.reconcile(self.host.entries)
 
     def count_posts(self) -> int:
         return sum(one == 'POST' for one, _path in self.simulator.requests)
@@ -94,8 +112,12 @@ class LostTest(LostTestCase):
         self.assert_agreement(self.host)
         self.assertEqual((), self.observe())
 
-    def test_a_mount_while_rmd_runs_is_noticed(self) -> None:
-        self.check_restored(self.simulator.remount)
+    def test_a_mount_while_rmd_runs_is_mended_by_its_restart(self) -> None:
+        self.check_restored(self.mount_and_restart)
+
+    def mount_and_restart(self) -> None:
+        self.simulator.remount()
+        self.start_rmd_again()
 
     def test_ways_that_other_software_took_meanwhile_are_noticed(
         self,
@@ -308,21 +330,125 @@ class ClassesTest(LostTestCase):
         self.assert_lost(2)
         self.assertEqual(4, self.count_free())
 
-    def test_after_a_restart_of_both_all_is_well(self) -> None:
+    def lose_two(self) -> None:
+        """Lose one class by a POST, and one by a DELETE."""
+        self.start(self.host, OTHER, cpus=frozenset({3}))
         self.simulator.lie()
         self.assertRaises(
             exception.EnforcementFailed, self.start, self.host, SERVER
         )
+        self.host.release(OTHER)
         self.simulator.lie(False)
-        self.simulator.restart()
-        losses.forget_all()
 
-        self.host.close()
-        self.host = self.make_rmd_host()
+    def test_a_new_process_of_nova_compute_knows_them(self) -> None:
+        self.lose_two()
+
+        self.start_compute_again()
+
+        self.assert_lost(2)
+        self.start_compute_again()
+        self.assert_lost(2)
+
+    def test_what_could_not_be_written_is_written_later(self) -> None:
+        write, fail = ledger_mod.Ledger.write_note, [True]
+
+        def write_or_fail(
+            ledger: ledger_mod.Ledger, name: str, text: str
+        ) -> None:
+            if fail:
+                raise exception.LedgerError(path='/ledger', reason='full')
+            write(ledger, name, text)
+
+        with fixtures.MonkeyPatch(
+            'nova_ext_resources.host.ledger.Ledger.write_note', write_or_fail
+        ):
+            self.start_compute_again()
+            self.lose_two()
+            self.assert_lost(2)
+            self.assertIn('are not noted', self.log.output)
+            fail.clear()
+            self.host.heal()
+        self.start_compute_again()
+
+        self.assert_lost(2)
+
+    def test_a_note_that_is_none_is_left_out(self) -> None:
+        for note in ('', '{', '[]', '[1, [{"x": 2}]]', '["x", [7]]', '[{}]'):
+            self.host._ledger.write_note('rmd', note)
+
+            self.start_compute_again()
+
+            self.assertEqual((), self.host.problems)
+
+    def test_after_a_restart_of_rmd_all_is_well(self) -> None:
+        """Whichever way it is noticed, and in whichever order."""
+        pid_file = self.useFixture(fixtures.TempDir()).join('rmd.pid')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.rmd.api.losses.PID_FILE', pid_file
+            )
+        )
+        pids = itertools.cycle([os.getpid(), os.getppid()])
+
+        def become_another_process() -> None:
+            pathlib.Path(pid_file).write_text(f'{next(pids)}\n')
+
+        become_another_process()
+        for end in (become_another_process, self.notice_its_end):
+            for is_compute_first in (False, True):
+                self.start_compute_again()
+                self.lose_two()
+                self.host.heal()
+                self.assert_lost(2)
+                if is_compute_first:
+                    self.start_compute_again()
+                    self.assert_lost(2)
+                end()
+                self.simulator.restart(keep_groups=False)
+                if not is_compute_first:
+                    self.start_compute_again()
+                self.host.heal()
+
+                self.assertEqual((), self.host.problems)
+                self.assertEqual(6, self.count_free())
+
+    def notice_its_end(self) -> None:
+        self.simulator.refuse_connections()
+        self.host.refresh()
+
+    def test_idle_cpus_are_no_proof_of_a_release(self) -> None:
+        for number in range(5):
+            uuid = f'{number}1111111-1111-4111-8111-111111111111'
+            self.start(self.host, uuid, 1, cpus=frozenset({number + 1}))
+        self.simulator.remount()
+
+        for uuid in list(self.host.entries):
+            self.host.release(uuid)
+
+        self.assertEqual({}, self.read_rows())
+        self.assert_lost(5)
+        self.assertEqual(1, self.count_free())
+        # No server has shown that libpqos works.
+        self.start_compute_again()
+        self.assert_lost(5)
+        self.notice_its_end()
+        self.start_rmd_again()
+        self.start(self.host, SERVER)
         self.host.heal()
-
         self.assertEqual((), self.host.problems)
-        self.assertEqual(6, self.count_free())
+
+    def test_what_rmd_refuses_for_want_of_classes_is_lost(self) -> None:
+        """Here something else has lost them, or nobody has seen it."""
+        taken = self.simulator.daemon.enforcement.classes
+        while taken.free:
+            taken.take()
+
+        self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, SERVER
+        )
+
+        self.assert_lost(6)
+        self.assertIn('num_closids', str(self.host.problems))
 
 
 class RecordFailsTest(LostTestCase):

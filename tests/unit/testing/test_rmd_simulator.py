@@ -51,7 +51,6 @@ class FramingTest(with_rmd.SimulatorTestCase):
             ('GET', '/v1/cache/l9', 404, '404: Page Not Found'),
             ('GET', '/v1/cache/l3/abc', 404, '404: Page Not Found'),
             ('GET', '/v1/cache/l3/0/x', 404, '404: Page Not Found'),
-            ('GET', '/v1/workloads/1/2', 404, '404: Page Not Found'),
             ('PUT', '/v1/workloads', 405, '405: Method Not Allowed'),
             ('DELETE', '/v1/cache', 405, '405: Method Not Allowed'),
             ('GET', '/v1/hospitality', 405, '405: Method Not Allowed'),

@@ -71,7 +71,7 @@ class OptionsTest(base.TestCase):
             ['slow', 'hang', 'drop', 'garbage', 'status'],
             [fault.kind for fault in made.faults.list_faults()],
         )
-        self.assertTrue(made.daemon.enforcement.is_lying)
+        self.assertTrue(made.daemon.enforcement.failing)
 
     def test_impossible_hosts_are_refused(self) -> None:
         for arguments in (

@@ -126,7 +126,7 @@ class ControlTest(with_rmd.SimulatorTestCase):
         self.send('DELETE', '/-/faults')
 
         self.assertEqual(200, self.send('GET', '/v1/mba').status_code)
-        self.assertFalse(self.simulator.daemon.enforcement.is_lying)
+        self.assertFalse(self.simulator.daemon.enforcement.failing)
 
     def test_a_lie_leaves_the_groups_alone(self) -> None:
         self.send('POST', '/-/lie')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Traps 17 to 27 of RMD, as its simulator has them.
+"""Traps 17 to 34 of RMD, as its simulator has them.
 
 Trap 25, that RMD's groups stay in the kernel, is in the tests of hand-overs
 (``tests.unit.host.handover.test_one_kernel``).
@@ -83,19 +83,128 @@ class LaterTest(with_rmd.SimulatorTestCase):
         self.assertTrue(abs(right - 100 * odds) < 20, right)
 
     def test_trap_19_records_outlive_what_the_kernel_has(self) -> None:
-        for forget in (
-            self.simulator.remount,
-            lambda: self.simulator.restart(keep_groups=False),
+        self.post_ways('1', 2, 2, id='a')
+
+        self.simulator.restart(keep_groups=False)
+
+        (record,) = self.send('GET', '/v1/workloads').json()
+        self.assertEqual('Successful', record['status'])
+        self.assertEqual('0=7ff;1=7ff', self.schemata(record['cos_name']))
+        self.assertEqual('1-6', self.pools()['guaranteed'])
+        self.delete('a')
+        self.assertEqual(6, len(self.list_free()))
+
+    def test_trap_28_after_a_mount_its_groups_are_gone(self) -> None:
+        self.post_ways('1', 2, 2, id='a')
+        self.post_ways('2', 0, 0, id='shared')
+
+        self.simulator.remount()
+
+        self.assertEqual(['.'], list(self.simulator.groups))
+        self.assertEqual(2, len(self.send('GET', '/v1/workloads').json()))
+        self.assertEqual('1-6', self.pools()['guaranteed'])
+        for record_id in ('a', 'shared'):
+            self.assert_text(200, '', self.delete(record_id))
+        answer = self.post_ways('3', 2, 2, id='b')
+        self.assertEqual('Successful', answer.json()['status'])
+        self.assertEqual(['.'], list(self.simulator.groups))
+        self.assertEqual(48, len(self.simulator.groups['.'].cpus))
+        self.assert_text(200, '', self.delete('b'))
+        # Each of them has cost a class, until RMD is restarted.
+        self.assertEqual(3, len(self.list_free()))
+        self.assertRaises(classes.StartFailed, self.simulator.restart)
+        self.simulator.restart()
+        self.assertEqual(6, len(self.list_free()))
+        self.post_ways('3', 2, 2, id='b')
+        self.assertEqual('0=060;1=7ff', self.schemata('COS2'))
+
+    def test_single_calls_of_libpqos_fail(self) -> None:
+        free = [f'COS{n}' for n in range(3, 8)]
+        for call, posted, left in (
+            ('mask', ('7ff', set(), 100), ('7ff', set(), [*free, 'COS2'])),
+            ('cpus', ('060', set(), 100), ('7ff', set(), [*free, 'COS2'])),
+            ('bandwidth', ('060', {1}, 100), ('7ff', set(), [*free, 'COS2'])),
+            ('free_cpus', ('060', {1}, 50), ('060', {1}, free)),
+            ('free_mask', ('060', {1}, 50), ('060', set(), free)),
         ):
-            self.post_ways('1', 2, 2, id='a')
+            with self.subTest(call=call):
+                self.start()
+                self.send('POST', '/-/lie', {'calls': [call]})
 
-            forget()
+                answer = self.post_ways('1', 2, 2, id='a', mba=50)
 
-            (record,) = self.send('GET', '/v1/workloads').json()
-            self.assertEqual('Successful', record['status'])
-            self.assertEqual('0=7ff;1=7ff', self.schemata(record['cos_name']))
-            self.assertEqual('1-6', self.pools()['guaranteed'])
-            self.delete('a')
+                self.assertEqual(201, answer.status_code)
+                group = self.simulator.groups['COS2']
+                self.assertEqual(
+                    posted,
+                    (f'{group.ways[0]:03x}', group.cpus, group.bandwidth[0]),
+                )
+                self.assert_text(200, '', self.delete('a'))
+                self.assertEqual(
+                    left,
+                    (f'{group.ways[0]:03x}', group.cpus, self.list_free()),
+                )
+        answer = self.send('POST', '/-/lie', {'calls': ['poem']})
+        self.assertEqual(400, answer.status_code)
+
+    def test_trap_30_a_restart_does_not_free_the_group(self) -> None:
+        self.post_ways('1', 2, 2, id='a')
+        self.simulator.lie()
+        self.delete('a')
+        self.simulator.lie(False)
+
+        self.simulator.restart()
+        self.post_ways('2', 2, 2, id='b')
+
+        self.assertEqual({1, 2}, self.simulator.group_of('b').cpus)
+
+    def test_trap_33_a_percentage_is_rounded_to_the_nearest_step(self) -> None:
+        for wanted, found in ((83, 80), (85, 90), (1, 10), (100, 100)):
+            with self.subTest(wanted=wanted):
+                self.post_ways('1', 2, 2, id='a', mba=wanted)
+
+                self.assertEqual(
+                    found, self.simulator.group_of('a').bandwidth[0]
+                )
+                self.delete('a')
+
+    def test_trap_33_a_patch_applies_the_limit_of_another_workload(
+        self,
+    ) -> None:
+        self.post_ways('1', 2, 2, id='a', mba=20)
+        self.post_ways('2', 2, 2, id='b', mba=80)
+
+        answer = self.send_patch('a', {'rdt': {'cache': {'max': 1, 'min': 1}}})
+
+        self.assertEqual({'percentage': 20}, answer.json()['rdt']['mba'])
+        self.assertEqual(80, self.simulator.group_of('a').bandwidth[0])
+
+    def test_trap_34_words(self) -> None:
+        for method in ('GET', 'DELETE'):
+            self.assert_text(
+                404,
+                '404: Could not found workload',
+                self.send(method, '/v1/workloads/a/b'),
+            )
+        self.assert_text(
+            405,
+            '405: Method Not Allowed',
+            self.send('PUT', '/v1/workloads/a/b'),
+        )
+        self.assert_text(
+            404,
+            'Cache id 9999999999 for level 3 is not found',
+            self.send('GET', '/v1/cache/l3/9999999999'),
+        )
+        answer = self.send('PUT', '/v1//workloads')
+        self.assert_text(301, '', answer)
+        self.assertNotIn('Content-Type', answer.headers)
+        self.post_ways('1', 2, 2, id='a')
+        self.assert_text(
+            500,
+            'wrong expression : 3 ',
+            self.send_patch('a', {'core_ids': ['3 '], 'policy': 'gold'}),
+        )
 
     def test_trap_20_a_plugin_that_fails_leaves_all_taken(self) -> None:
         self.start(plugins=('pstate',))

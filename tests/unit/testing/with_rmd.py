@@ -60,13 +60,17 @@ class SimulatorTestCase(base.TestCase):
         return self.send('DELETE', f'/v1/workloads/{record_id}')
 
     def post_ways(
-        self, core: str, maximum: int, minimum: int, **body: Any
+        self,
+        core: str,
+        maximum: int,
+        minimum: int,
+        mba: Any = None,
+        **body: Any,
     ) -> requests.Response:
-        return self.post(
-            core_ids=[core],
-            rdt={'cache': {'max': maximum, 'min': minimum}},
-            **body,
-        )
+        rdt: dict[str, Any] = {'cache': {'max': maximum, 'min': minimum}}
+        if mba is not None:
+            rdt['mba'] = {'percentage': mba}
+        return self.post(core_ids=[core], rdt=rdt, **body)
 
     def pools(self, cache_id: int = 0) -> dict[str, str]:
         answer = self.send('GET', f'/v1/cache/l3/{cache_id}')

@@ -7,7 +7,7 @@ other, so all writes to one RMD go one after the other. And a 201 means that
 RMD tried, not that it succeeded: use :func:`.verify.place_workload`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import contextlib
 import http
 import re
@@ -25,12 +25,25 @@ from nova_ext_resources.drivers.rmd.api import response as response_mod
 from nova_ext_resources.drivers.rmd.api import transport as transport_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import writer_lock
+from nova_ext_resources.drivers.resctrl.kernel import errors as kernel_errors
+from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups
 
 LOG = logging.getLogger(__name__)
 
 _T = TypeVar('_T')
 
 _POST = 'POST /v1/workloads'
+
+#: Where RMD needs resctrl to be mounted.
+RESCTRL = '/sys/fs/resctrl'
+
+#: RMD makes it at its start, and gives it to no workload.
+_INFRA = 'COS1'
+
+#: RMD keeps the default class and ``COS1``, even if it is not configured.
+KEPT_CLOSIDS = 2
 
 
 class RmdClient:
@@ -132,12 +145,35 @@ class RmdClient:
         self.losses.see(found)
         return found
 
+    def list_groups(self) -> dict[str, groups.Group]:
+        """Return the control groups of RMD's classes, by name.
+
+        Unlike what RMD reports, it is what is applied. Empty where resctrl
+        cannot be read, or is not that of this RMD.
+        """
+        if not writer_lock.identify(self.url).startswith('loopback'):
+            return {}
+        try:
+            tree = group_files.GroupFiles(files.RealFileSystem(RESCTRL)).read()
+        except kernel_errors.ResctrlError:
+            return {}
+        found = {
+            name: one for name, one in tree.groups.items() if 'COS' in name
+        }
+        return found if found.pop(_INFRA, None) else {}
+
     def find_workload(self, uuid: str) -> values.RmdWorkload | None:
         """Return the workload of a server, None when there is none."""
         for workload in self.list_workloads():
             if uuid in (workload.uuid, workload.workload_id):
                 return workload
         return None
+
+    def count_classes(self, workloads: Iterable[values.RmdWorkload]) -> int:
+        """Return how many classes of service are left for workloads."""
+        used = len({one.cos_name for one in workloads} - {''})
+        lost = len(self.losses.list_all())
+        return max(self.num_closids - KEPT_CLOSIDS - used - lost, 0)
 
     def may_change(self, uuid: str) -> bool:
         """Return whether RMD may still carry out a change that timed out.

@@ -6,6 +6,8 @@ Whoever uses this holds RMD's writer lock, or else something that came or went
 between two readings of the caches would spoil the comparison.
 """
 
+from typing import Any
+
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import client as client_mod
@@ -14,6 +16,7 @@ from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.objects import bitmask
 
 LOG = logging.getLogger(__name__)
@@ -31,15 +34,36 @@ def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
         after = _read_caches(client) if before else {}
         if found is None or not after:
             return
-        has_freed = any(difference.taken_ways(after, before).values())
-        if has_freed or found.core_ids <= difference.list_idle(after):
+        if _has_freed(client, found.cos_name, before, after):
             return
+        cpus = bitmask.format_list(found.core_ids)
+        # Idle CPUs prove nothing: RMD frees them before it frees the ways.
+        is_idle = found.core_ids <= difference.list_idle(before)
         _lose(
             client,
-            f'DELETE of workload {uuid} had no effect, and its ways and CPUs '
-            f'{bitmask.format_list(found.core_ids)} stay taken',
+            f'DELETE of workload {uuid} with CPUs {cpus} has freed no ways',
             cos_name=found.cos_name,
+            is_doubtful=is_idle,
         )
+
+
+def _has_freed(
+    client: client_mod.RmdClient,
+    name: str,
+    before: difference.Caches,
+    after: difference.Caches,
+) -> bool:
+    """Return whether DELETE has freed ways: then RMD has its class again.
+
+    :param name: of the class, which is also that of its control group
+    """
+    if not (groups := client.list_groups()):
+        return any(difference.taken_ways(after, before).values())
+    group = groups.get(name)
+    return group is not None and all(
+        group.get_ways(schemata.Cache(3, cache_id)) == (1 << one.ways) - 1
+        for cache_id, one in after.items()
+    )
 
 
 def undo(
@@ -58,11 +82,13 @@ def undo(
     """
     client.delete_workload(created.workload_id)
     cores = created.core_ids
+    left = client.list_caches()
+    is_kept = not cores <= difference.list_idle(left)
     if difference.has_moved(before, after, cores):
-        left = client.list_caches()
-        is_kept = difference.has_moved(before, left, cores) and not (
-            cores <= difference.list_idle(left)
-        )
+        has_ways = any(difference.taken_ways(before, after).values())
+        is_kept &= difference.has_moved(before, left, cores)
+        if has_ways or client.list_groups():
+            is_kept |= not _has_freed(client, created.cos_name, after, left)
         what = (
             f'DELETE of workload {created.workload_id} had no effect, and '
             f'{_describe(before, left, cores)} stay taken'
@@ -71,10 +97,7 @@ def undo(
         # A mask that came to ways of the wrong cache that were taken before
         # is not seen, nor are CPUs that were in some group before. But where
         # libpqos works, DELETE has moved them to the default group.
-        was_idle = bool(cores & difference.list_idle(before))
-        is_kept = was_idle or not (
-            cores <= difference.list_idle(client.list_caches())
-        )
+        is_kept |= bool(cores & difference.list_idle(before))
         what = f'libpqos failed for workload {created.workload_id}'
     if is_kept:
         _lose(client, what, cos_name=created.cos_name)
@@ -103,6 +126,16 @@ def check_failed(
     )
 
 
+def check_classes(client: client_mod.RmdClient) -> None:
+    """Notice what else RMD has lost, as it has refused to give a class."""
+    for _ in range(client.count_classes(client.list_workloads())):
+        _lose(
+            client,
+            'it has refused a workload for want of classes; or [ext_resources_'
+            'rmd] num_closids is more than the host has',
+        )
+
+
 def _read_caches(client: client_mod.RmdClient) -> difference.Caches:
     """Return the caches, none if RMD cannot report them."""
     try:
@@ -114,17 +147,18 @@ def _read_caches(client: client_mod.RmdClient) -> difference.Caches:
 def _lose(
     client: client_mod.RmdClient,
     text: str,
-    *,
-    cos_name: str = '',
-    is_of_plugin: bool = False,
+    **facts: Any,
 ) -> None:
+    loss = losses.Loss(text=text, **facts)
     LOG.error(
         'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
-        {'url': client.url, 'name': cos_name or '(unknown)', 'text': text},
+        {
+            'url': client.url,
+            'name': loss.cos_name or '(unknown)',
+            'text': text,
+        },
     )
-    client.losses.add(
-        losses.Loss(text=text, cos_name=cos_name, is_of_plugin=is_of_plugin)
-    )
+    client.losses.add(loss)
 
 
 def _describe(

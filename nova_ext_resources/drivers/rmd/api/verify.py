@@ -83,6 +83,7 @@ def place_workload(
                 'trying again',
                 {'url': client.url, 'uuid': request.uuid, 'fault': fault},
             )
+        client.losses.settle()
     return {cache_id: taken[cache_id] for cache_id in wanted}
 
 
@@ -140,6 +141,9 @@ def _create(
     """Create it; where RMD fails, find out whether it has taken something."""
     try:
         return client.create_workload(request)
+    except errors.NoFreeClos:
+        removal.check_classes(client)
+        raise
     except (errors.RmdFailed, errors.RmdRejected) as err:
         # What its validation refuses has not touched anything.
         if err.status != http.HTTPStatus.BAD_REQUEST:

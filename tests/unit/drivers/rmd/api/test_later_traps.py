@@ -172,14 +172,43 @@ class ReleaseTest(LaterTrapTestCase):
         self.assertEqual(4, self.count_classes())
         self.assertEqual(['COS2', 'COS3'], self.list_lost())
 
-    def test_nor_is_what_the_kernel_did_not_have(self) -> None:
+    def test_what_the_kernel_did_not_have_is_lost_until_it_works(self) -> None:
+        for is_lost in (False, True):
+            self.place(1, 2)
+            (record,) = self.client.list_workloads()
+            if is_lost:
+                self.simulator.remount()
+            else:
+                self.simulator.restart(keep_groups=False)
+
+            removal.remove_workload(self.client, record.uuid)
+
+            self.assertEqual([record.cos_name], self.list_lost())
+            if not is_lost:
+                self.place(1, 2)
+                self.assertEqual([], self.list_lost())
+                (record,) = self.client.list_workloads()
+                removal.remove_workload(self.client, record.uuid)
+        self.assertEqual(5, self.count_classes())
+
+    def test_trap_28_a_mask_that_cannot_be_freed_loses_a_class(self) -> None:
         self.place(1, 2)
         (record,) = self.client.list_workloads()
-        self.simulator.remount()
+        self.simulator.lie(calls={'free_mask'})
 
         removal.remove_workload(self.client, record.uuid)
 
-        self.assertEqual([], self.list_lost())
+        self.assertEqual(5, self.count_classes())
+        self.assertEqual(['COS2'], self.list_lost())
+
+    def test_trap_28_nor_one_of_a_workload_that_is_undone(self) -> None:
+        self.simulator.lie(calls={'cpus', 'free_mask'})
+
+        self.assertRaises(errors.NotEnforced, self.place, 1, 2)
+
+        self.assertEqual(['POST', 'DELETE'], self.changes())
+        self.assertEqual(5, self.count_classes())
+        self.assertEqual(['COS2'], self.list_lost())
 
     def test_caches_that_cannot_be_read_keep_nothing_from_going(self) -> None:
         self.place(1, 2)
