@@ -35,6 +35,10 @@ EntriesReader: TypeAlias = Callable[[], Mapping[str, assignment.Entry]]
 #: to be called by constructors either.
 GuestsReader: TypeAlias = Callable[[], Mapping[str, guest.Guest] | None]
 
+#: Writes what an enforcer has to know after a restart, into the ledger of the
+#: host; replaces what it has written before. Raises LedgerError.
+NoteWriter: TypeAlias = Callable[[str], object]
+
 
 @contextlib.contextmanager
 def discovering(plugin: str, *known: type[Exception]) -> Iterator[None]:
@@ -222,12 +226,10 @@ class Enforcer(abc.ABC):
         self.list_entries = entries
         self.list_guests = guests
 
-    def restore(self, note: str, write: Callable[[str], object]) -> None:
+    def restore(self, note: str, write: NoteWriter) -> None:
         """Take over a note of the process before, before all else.
 
         :param note: what it has written last, '' for nothing
-        :param write: writes the next one to the ledger of the host; raises
-            LedgerError
         """
         return
 

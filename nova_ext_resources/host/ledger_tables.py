@@ -46,17 +46,17 @@ ALTER TABLE entry ADD COLUMN purpose TEXT NOT NULL DEFAULT 'own';
 """,
 }
 
-#: Added to version 2. Releases that write version 2 without it ignore it.
-_TRAITS = """
+#: Added to a version. Releases that write it without them ignore them.
+_ADDED = {
+    'published_trait': """
 CREATE TABLE published_trait (
     rp_uuid TEXT NOT NULL, trait TEXT NOT NULL, PRIMARY KEY (rp_uuid, trait)
 ) WITHOUT ROWID;
-"""
-
-#: What enforcers have to know after a restart; added to version 3 as well.
-_NOTES = """
+""",
+    'note': """
 CREATE TABLE note (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
-"""
+""",
+}
 
 #: A copy, because SQLite drops columns only since 3.35.
 _DOWNGRADE = f"""
@@ -85,10 +85,9 @@ def upgrade(db: sqlite3.Connection) -> None:
     """
     found = check_version(db)
     steps = ''.join(_UPGRADES[one] for one in range(found + 1, VERSION + 1))
-    if not _has_table(db, 'published_trait'):
-        steps += _TRAITS
-    if not _has_table(db, 'note'):
-        steps += _NOTES
+    for name, statement in _ADDED.items():
+        if not _has_table(db, name):
+            steps += statement
     if steps:
         _run(db, steps, VERSION)
 

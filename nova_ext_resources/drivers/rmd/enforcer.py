@@ -2,16 +2,11 @@
 
 """Puts cache ways and memory bandwidth into force through RMD."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
-from typing import ClassVar
+import functools
+from typing import ClassVar, NoReturn, TypeAlias
 import uuid
 
 from oslo_config import cfg
@@ -21,6 +16,7 @@ from nova_ext_resources.conf import rmd as conf
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import refusals
+from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import request
@@ -42,8 +38,22 @@ LOG = logging.getLogger(__name__)
 #: The host has no room for the server now; RMD itself is well.
 _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
 
+_REMEDY = (
+    'stop RMD, remove its control groups (rmdir /sys/fs/resctrl/COS*), start '
+    'it, once more if that fails, and restart nova-compute'
+)
+
 #: The flavor asks for what RMD does not have on this host.
-_NEVER = (errors.PluginNotLoaded, errors.PluginRefused)
+_NEVER = (
+    errors.PluginNotLoaded,
+    errors.PluginRefused,
+    workload_mod.Impossible,
+)
+
+#: Workloads on record, caches, and control groups.
+_Seen: TypeAlias = tuple[
+    Collection[values.RmdWorkload], grants.Caches, difference.Groups
+]
 
 
 class RmdEnforcer(base.Enforcer):
@@ -81,13 +91,20 @@ class RmdEnforcer(base.Enforcer):
         self._client = loading.from_options(options)
         self._pool = shared_pool.SharedPool(self._client)
         self._grants = grants.Grants()
-        # What list_applied saw: workloads by server, and the caches.
-        self._seen: Mapping[str, values.RmdWorkload] = {}
-        self._caches: Mapping[int, values.RmdCache] = {}
+        self._is_ready = False
+        # What list_applied saw.
+        self._seen: _Seen = (), {}, {}
 
     # -- what the host asks for ----------------------------------------
 
-    def restore(self, note: str, write: Callable[[str], object]) -> None:
+    def check_ready(self) -> None:
+        """RMD lets more identities read than create; see the base class."""
+        try:
+            self._is_ready = self._is_ready or self._client.is_writable()
+        except errors.RmdError as err:
+            self._refuse('', str(err), err)
+
+    def restore(self, note: str, write: base.NoteWriter) -> None:
         self._client.losses.restore(note, write)
 
     @property
@@ -103,8 +120,16 @@ class RmdEnforcer(base.Enforcer):
                 burst_ways=self.options.burst_ways,
                 policy=self._find_policy(entry),
             )
-            found = self._client.list_workloads()
-            masks = self._find_applied(entry, wanted, found)
+            client = self._client
+            found = client.list_workloads()
+            masks = None
+            # Until the ledger says so, nobody knows which ways a workload of
+            # RMD has got.
+            if entry.state is assignment.State.APPLIED:
+                caches, groups = client.list_caches(), client.list_groups()
+                masks = self._find_applied(
+                    entry, wanted.matches, (found, caches, groups)
+                )
             if masks is None:
                 masks = self._make_anew(entry, wanted, found)
         return tuple(_take_over(one, masks) for one in entry.assignments)
@@ -116,60 +141,69 @@ class RmdEnforcer(base.Enforcer):
             self._take_out(entry)
 
     def list_applied(self) -> frozenset[str]:
+        client = self._client
         try:
-            workloads = self._client.list_workloads()
-            self._caches = self._client.list_caches()
+            # The lock: all must show the same state of RMD.
+            with client.writing():
+                found, groups = client.list_workloads(), client.list_groups()
+                self._seen = found, client.list_caches(), groups
         except errors.RmdError as err:
-            raise exception.EnforcementFailed(
-                host=self.host,
-                enforcer='rmd',
-                consumer_uuid='',
-                reason=str(err),
-            ) from err
-        self._seen = {one.uuid: one for one in workloads if _is_ours(one)}
-        members = shared_pool.list_members(workloads)
-        return frozenset(self._seen) | frozenset(members)
+            self._refuse('', str(err), err)
+        members = shared_pool.list_members(found)
+        return frozenset(one.uuid for one in found if _is_ours(one)) | {
+            *members
+        }
 
     def is_applied(self, entry: assignment.Entry) -> bool:
         # What came late may have other ways than those of before.
-        if workload_mod.is_shared(entry):
-            return not (
-                self._pool.may_change()
-                or grants.is_pool_lost(entry, self._caches)
+        is_like = functools.partial(workload_mod.is_like, entry=entry)
+        masks = self._find_applied(entry, is_like, self._seen)
+        if masks is None:
+            LOG.warning(
+                'Host %(host)s: RMD at %(url)s lists the workload of server '
+                '%(uuid)s as successful, but the kernel does not have ways '
+                '%(ways)s, or all else, for it: resctrl was mounted anew, or '
+                'the host was booted, and RMD kept its database; or another '
+                'program has changed it. All is applied again',
+                {
+                    'host': self.host,
+                    'url': self._client.url,
+                    'uuid': entry.consumer_uuid,
+                    'ways': grants.describe(grants.read(entry)),
+                },
             )
-        found = self._seen.get(entry.consumer_uuid)
-        if self._client.may_change(entry.consumer_uuid):
-            return False
-        return found is None or (
-            workload_mod.is_like(found, entry)
-            and grants.read(entry)
-            == self._find_masks(entry, self._seen, self._caches)
-        )
+        return masks == grants.read(entry)
 
     def list_problems(self) -> tuple[alarm.Problem, ...]:
-        problems = [
+        client = self._client
+        found = {
+            f'rmd {pool}': f'has put {misses} of the last {tries} masks of '
+            f'its pool {pool} on the wrong cache, so that servers may be '
+            'refused; this was decided when RMD was started, so restart RMD, '
+            'and then nova-compute'
+            for pool, (misses, tries) in client.odds.list_bad().items()
+        }
+        if lost := client.losses.list_all():
+            found['rmd classes'] = (
+                f'has lost {len(lost)} of its {client.num_closids} classes of '
+                f'service; the last time, {lost[-1].text}. See the log of '
+                f'RMD, then {_REMEDY}'
+            )
+        workloads, caches, groups = self._seen
+        if stale := difference.list_stale(groups, workloads, caches):
+            found['rmd groups'] = (
+                'has no workload for what control groups have, so that a '
+                'server that gets such a class shares its ways: '
+                f'{", ".join(stale)}; {_REMEDY}'
+            )
+        return tuple(
             alarm.Problem(
                 alarm=alarm.RESTART_NEEDED,
-                subject=f'rmd {pool}',
-                text=f'RMD at {self._client.url} has put {misses} of the last '
-                f'{tries} masks of its pool {pool} on the wrong cache, so '
-                'that servers may be refused; this was decided when RMD was '
-                'started, so restart RMD, and then nova-compute',
+                subject=subject,
+                text=f'RMD at {client.url} {text}',
             )
-            for pool, (misses, tries) in self._client.odds.list_bad().items()
-        ]
-        if lost := self._client.losses.list_all():
-            problems.append(
-                alarm.Problem(
-                    alarm=alarm.RESTART_NEEDED,
-                    subject='rmd classes',
-                    text=f'RMD at {self._client.url} has lost {len(lost)} of '
-                    f'its {self._client.num_closids} classes of service; '
-                    f'the last time, {lost[-1].text}. See the log of RMD, '
-                    'then restart RMD, and then nova-compute',
-                )
-            )
-        return tuple(problems)
+            for subject, text in found.items()
+        )
 
     # -- how it gets there ---------------------------------------------
 
@@ -189,61 +223,36 @@ class RmdEnforcer(base.Enforcer):
     def _find_applied(
         self,
         entry: assignment.Entry,
-        wanted: request.WorkloadRequest,
-        found: Iterable[values.RmdWorkload],
+        is_like: Callable[[values.RmdWorkload], bool],
+        seen: _Seen,
     ) -> grants.Masks | None:
-        """Return the ways that a server has; None: it has to be made anew."""
-        # Until the ledger says so, nobody knows which ways a workload of
-        # RMD has got.
-        if entry.state is not assignment.State.APPLIED:
-            return None
+        """Return the ways that a server has; None: it has to be made anew.
+
+        :param is_like: whether a workload on record can be its own
+        """
+        found, caches, groups = seen
         if workload_mod.is_shared(entry):
             members = shared_pool.list_members(found)
             is_in = members.get(entry.consumer_uuid) == entry.cpus
-            if not is_in or self._pool.may_change():
-                return None
-            caches = self._client.list_caches()
-            return None if grants.is_pool_lost(entry, caches) else {}
+            is_lost = grants.is_pool_lost(entry, caches)
+            return (
+                {}
+                if is_in and not (is_lost or self._pool.may_change())
+                else None
+            )
         own = _find_own(entry, found)
         if (
             own is None
             or self._client.may_change(entry.consumer_uuid)
-            or not wanted.matches(own)
+            or not is_like(own)
+            or difference.find_wrong_limit(groups, own, caches)
         ):
             return None
-        recorded = [one.uuid for one in found]
-        masks = self._find_masks(entry, recorded, self._client.list_caches())
-        if masks is None:
-            LOG.warning(
-                'Host %(host)s: RMD at %(url)s lists the workload of server '
-                '%(uuid)s as successful, but the kernel does not have ways '
-                '%(ways)s for it: resctrl was mounted anew, or the host was '
-                'booted, and RMD kept its database. They are applied again',
-                {
-                    'host': self.host,
-                    'url': self._client.url,
-                    'uuid': entry.consumer_uuid,
-                    'ways': grants.describe(grants.read(entry)),
-                },
-            )
-        return masks
-
-    def _find_masks(
-        self,
-        entry: assignment.Entry,
-        recorded: Collection[str],
-        caches: grants.Caches,
-    ) -> grants.Masks | None:
-        """Return the ways of a server that is on record, None if unknown.
-
-        :param recorded: the servers that RMD has on record
-        """
+        recorded = {one.uuid for one in found} - {entry.consumer_uuid}
         others = [
             one
             for uuid, one in self.list_entries().items()
-            if uuid != entry.consumer_uuid
-            and uuid in recorded
-            and one.state is assignment.State.APPLIED
+            if uuid in recorded and one.state is assignment.State.APPLIED
         ]
         return self._grants.find(entry, others, caches)
 
@@ -266,7 +275,15 @@ class RmdEnforcer(base.Enforcer):
 
     def _join(self, entry: assignment.Entry) -> dict[int, int]:
         cpus = entry.cpus or frozenset()
-        masks = self._pool.join(entry.consumer_uuid, cpus)
+        # Those that RMD has lost with its database come back with it.
+        members = {
+            uuid: one.cpus or frozenset()
+            for uuid, one in self.list_entries().items()
+            if one.state is assignment.State.APPLIED
+            and workload_mod.is_shared(one)
+        }
+        uuid = entry.consumer_uuid
+        masks = self._pool.join(uuid, {**members, uuid: cpus})
         caches = self._client.list_caches()
         return {
             cache_id: mask
@@ -306,10 +323,10 @@ class RmdEnforcer(base.Enforcer):
         else:
             return
         self._refuse(
-            entry,
+            entry.consumer_uuid,
             f'RMD at {self._client.url} has lost classes of service, so '
             f'{what}: {known.list_all()[-1].text}. See the log of RMD, then '
-            'restart RMD, and then nova-compute',
+            f'{_REMEDY}',
         )
 
     def _check_domains(
@@ -325,7 +342,7 @@ class RmdEnforcer(base.Enforcer):
         if given != claimed:
             self._take_out(entry)
             self._refuse(
-                entry,
+                entry.consumer_uuid,
                 f'its ways were claimed of {", ".join(sorted(claimed))}, but '
                 f'its CPUs use {", ".join(sorted(given))}; have the test '
                 'cache_affinity among [ext_resources] claim_tests',
@@ -351,7 +368,7 @@ class RmdEnforcer(base.Enforcer):
             ):
                 self._take_out(entry)
                 self._refuse(
-                    entry,
+                    entry.consumer_uuid,
                     f'RMD gave it ways {grants.describe(common)}, which are '
                     f'allocated to server {one.consumer_uuid} and which the '
                     'kernel has lost; the next audit applies them again, or '
@@ -365,13 +382,10 @@ class RmdEnforcer(base.Enforcer):
     def _translated(self, entry: assignment.Entry) -> Iterator[None]:
         try:
             yield
-        except workload_mod.Impossible as err:
-            raise refusals.make_violated(
-                self.host, entry.consumer_uuid, err.held, str(err)
-            ) from err
         except _NEVER as err:
+            held = getattr(err, 'held', entry.assignments)
             raise refusals.make_violated(
-                self.host, entry.consumer_uuid, entry.assignments, str(err)
+                self.host, entry.consumer_uuid, held, str(err)
             ) from err
         except _BUSY as err:
             raise refusals.make_busy(
@@ -381,18 +395,16 @@ class RmdEnforcer(base.Enforcer):
                 f'something else on the host uses it: {err}',
             ) from err
         except errors.RmdError as err:
-            self._refuse(entry, str(err), err)
+            self._is_ready = False
+            self._refuse(entry.consumer_uuid, str(err), err)
 
     def _refuse(
-        self,
-        entry: assignment.Entry,
-        reason: str,
-        cause: Exception | None = None,
-    ) -> None:
+        self, uuid: str, reason: str, cause: Exception | None = None
+    ) -> NoReturn:
         raise exception.EnforcementFailed(
             host=self.host,
             enforcer='rmd',
-            consumer_uuid=entry.consumer_uuid,
+            consumer_uuid=uuid,
             reason=reason,
         ) from cause
 

@@ -194,6 +194,12 @@ class RmdInventory(base.InventoryProvider):
             total, least = MAX_PERCENT, -(-max(mba.minimum, 1) // step) * step
         if total < least:
             return {}
+        if not self._client.list_groups():
+            self._warn(
+                'no limit of memory bandwidth is verified',
+                'RMD does not report it, and resctrl does not show the '
+                'control groups of RMD',
+            )
         inventory = inventory_obj.Inventory(
             total=total, min_unit=least, step_size=step
         )

@@ -76,9 +76,12 @@ class SharedPool:
     def __init__(self, client: client_mod.RmdClient) -> None:
         self._client = client
 
-    def join(self, uuid: str, cpus: frozenset[int]) -> dict[int, int]:
+    def join(
+        self, uuid: str, members: Mapping[str, frozenset[int]]
+    ) -> dict[int, int]:
         """Let a server in; give the pool's ways of each cache.
 
+        :param members: it, and others that are to be in, with their CPUs
         :raises NotEnoughCache: somebody else has a shared workload, or the
             pool's ways
         :raises RmdError: it is not in; the others are, as far as RMD lets
@@ -88,7 +91,7 @@ class SharedPool:
             self._check_alone(workloads)
             before = list_members(workloads)
             try:
-                return self._write({**before, uuid: cpus})
+                return self._write({**before, **members})
             except errors.RmdError:
                 self._restore({u: c for u, c in before.items() if u != uuid})
                 raise

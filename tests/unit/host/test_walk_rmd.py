@@ -9,12 +9,15 @@ from collections.abc import Mapping
 import contextlib
 from typing import Any
 
+import fixtures
 import hypothesis
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
@@ -22,6 +25,7 @@ from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import walking
 from tests.unit.host import with_host
+from tests.unit import rmd_groups
 from tests.unit import strategies
 
 FOREIGN = 'db'
@@ -115,8 +119,9 @@ class RmdWalk(walking.Walk):
         # The audit has just released what was left.
         self.host.refresh()
         free = self.simulator.daemon.enforcement.classes.free
-        offered = self.host.view.tracked[with_host.RDT, with_host.CLOS].state
-        assert offered.free <= len(free), (offered, free)
+        offered = self.host.view.tracked.get((with_host.RDT, with_host.CLOS))
+        # With credentials that may only read, nothing is offered.
+        assert not offered or offered.state.free <= len(free), (offered, free)
 
     def mend(self) -> None:
         if 'COS1' not in self.simulator.groups:
@@ -179,3 +184,47 @@ RmdWalk.TestCase.settings = hypothesis.settings(
 )
 
 RmdWalkTest = RmdWalk.TestCase
+
+
+class KernelWalk(RmdWalk):
+    """The control groups and the process of RMD can be seen."""
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.stack.useFixture(rmd_groups.ShownGroups(self.simulator))
+        self.starts = 0
+        self.stack.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.rmd.api.losses.find_life',
+                lambda: str(self.starts),
+            )
+        )
+
+    def restart_rmd(self, keep_database: bool, keep_groups: bool) -> None:
+        super().restart_rmd(keep_database, keep_groups)
+        self.starts += 1
+
+    def check(self) -> None:
+        """And no server shares its ways with CPUs of others, unseen."""
+        super().check()
+        told = {one.subject for one in self.host.problems}
+        if told & {'rmd', 'rmd groups'}:
+            return
+        own = {
+            uuid: entry.cpus or frozenset()
+            for uuid, entry in self.host.entries.items()
+            if uuid not in told
+        }
+        for cpus, _masks in self.list_groups():
+            for uuid, used in own.items():
+                if used & cpus and not is_shared(self.host.entries[uuid]):
+                    assert used == cpus, (uuid, used, cpus)
+
+
+def is_shared(entry: assignment.Entry) -> bool:
+    return bool(classes.pick(entry.assignments, classes.SHARED))
+
+
+KernelWalk.TestCase.settings = RmdWalk.TestCase.settings
+
+KernelWalkTest = KernelWalk.TestCase

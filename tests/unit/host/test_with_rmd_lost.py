@@ -16,17 +16,21 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
+from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources import exception
 from nova_ext_resources.host import health
 from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
+from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import backend
 from tests.unit.host import with_host
+from tests.unit import rmd_groups
 
 DOMAINS = with_host.DOMAINS
 
@@ -65,7 +69,7 @@ class LostTestCase(with_host.RmdHostTestCase):
         """Go on with a process that knows what is in files."""
         self.host.close()
         losses.forget_all()
-        self.host = self.make_rmd_host()
+        self.host = self.make_rmd_host(burst_ways=3, shared_servers=2)
         self.host.reconcile(self.host.entries)
 
     def count_posts(self) -> int:
@@ -271,7 +275,8 @@ class ClassesTest(LostTestCase):
         for words in (
             f'has lost {count} of its 8 classes',
             self.fixture.url,
-            'restart RMD',
+            'stop RMD, remove its control groups (rmdir /sys/fs/resctrl/COS*)',
+            'restart nova-compute',
         ):
             self.assertIn(words, str(problem))
         free = self.simulator.daemon.enforcement.classes.free
@@ -449,6 +454,228 @@ class ClassesTest(LostTestCase):
 
         self.assert_lost(6)
         self.assertIn('num_closids', str(self.host.problems))
+
+
+class KernelTest(LostTestCase):
+    """The control groups of RMD can be read, as on a real host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.shown = self.useFixture(rmd_groups.ShownGroups(self.simulator))
+
+    def hide(self) -> contextlib.AbstractContextManager[object]:
+        return fixtures.MonkeyPatch(
+            'nova_ext_resources.drivers.rmd.api.client.RESCTRL', '/nowhere'
+        )
+
+    def find_group_problem(self) -> str:
+        self.host.heal()
+        (text,) = (
+            one.text
+            for one in self.host.problems
+            if one.subject == 'rmd groups'
+        )
+        return text
+
+    def leave_a_group(self) -> None:
+        """Have RMD forget a group that the kernel keeps."""
+        self.start(self.host, OTHER)
+        self.simulator.lie()
+        self.host.release(OTHER)
+        self.simulator.lie(False)
+        self.simulator.restart()
+        self.start_compute_again()
+
+    def test_a_group_that_rmd_has_forgotten_is_an_alarm(self) -> None:
+        self.leave_a_group()
+
+        text = self.find_group_problem()
+
+        for words in (
+            'COS2 (CPUs 1-2)',
+            'rmdir /sys/fs/resctrl/COS*',
+            self.fixture.url,
+        ):
+            self.assertIn(words, text)
+
+    def test_no_server_shares_its_ways_with_one(self) -> None:
+        self.leave_a_group()
+
+        self.start(self.host, SERVER, cpus=frozenset({3}))
+
+        self.assertEqual({3}, self.simulator.group_of(SERVER).cpus)
+        self.assertEqual({1, 2}, self.simulator.groups['COS2'].cpus)
+        self.assert_agreement(self.host)
+
+    def test_where_it_cannot_be_avoided_it_is_an_alarm(self) -> None:
+        """Here the groups cannot be read while the server starts."""
+        self.leave_a_group()
+
+        with self.hide():
+            self.start_in_pool(SERVER, classes.BURST, 3)
+
+        self.assertEqual({1, 2, 3}, self.simulator.group_of(SERVER).cpus)
+        self.assertIn('COS2 (CPUs 1-2)', self.find_group_problem())
+
+    def test_the_remedy_of_the_alarm_mends_it(self) -> None:
+        self.leave_a_group()
+        entry = self.start(self.host, SERVER, cpus=frozenset({3}))
+        self.find_group_problem()
+
+        self.simulator.refuse_connections()
+        self.simulator.remove_groups()
+        self.start_rmd_again()
+        self.start_compute_again()
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assertEqual({3}, self.simulator.group_of(SERVER).cpus)
+        self.assertEqual({SERVER: entry.cpus}, self.list_cpus())
+        self.assert_agreement(self.host)
+        self.host.refresh()
+        for number in range(5):
+            uuid = f'{number}1111111-1111-4111-8111-111111111111'
+            self.start(
+                self.host,
+                uuid,
+                1,
+                domain=1,
+                cpus=frozenset({number + 13}),
+            )
+        self.assert_agreement(self.host)
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+
+    def list_cpus(self) -> dict[str, frozenset[int] | None]:
+        return {uuid: one.cpus for uuid, one in self.host.entries.items()}
+
+    def test_groups_of_workloads_are_no_alarm(self) -> None:
+        self.start(self.host, SERVER)
+        self.start_in_pool(SHARED, classes.SHARED, 4)
+        self.simulator.add_workload(
+            {'core_ids': ['20'], 'rdt': {'cache': {'max': 1, 'min': 1}}}
+        )
+
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+
+    def test_a_mask_that_was_not_freed_is_seen_beside_a_full_cache(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER)
+        self.start_in_pool(SHARED, classes.SHARED, 4)
+        self.simulator.lie(calls={'free_mask'})
+
+        self.host.release(SHARED)
+        self.host.heal()
+
+        self.assertIn('COS3 (CPUs none)', self.find_group_problem())
+        self.assertIn(
+            (alarm.RESTART_NEEDED, 'rmd classes'), self.list_problems()
+        )
+
+    def start_with_limit(self) -> None:
+        self.start(
+            self.host,
+            SERVER,
+            allocations={DOMAINS[0]: {classes.WAYS: 2, classes.PERCENT: 30}},
+            requirement=requirement_obj.Requirement(),
+        )
+
+    def test_bandwidth_that_was_not_applied_is_noticed(self) -> None:
+        self.simulator.lie(calls={'bandwidth'})
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.start_with_limit
+        )
+
+        self.assertIn('cache 0 has memory bandwidth 100', str(err))
+        self.assertEqual({}, self.list_in_force())
+        self.simulator.lie(False)
+        self.start_with_limit()
+        self.assertEqual(30, self.simulator.group_of(SERVER).bandwidth[0])
+
+    def test_bandwidth_that_is_lost_is_applied_again(self) -> None:
+        self.start_with_limit()
+        group = self.simulator.group_of(SERVER)
+        self.assertEqual({0: 30, 1: 100}, group.bandwidth)
+        group.bandwidth[0] = 100
+        self.shown.show()
+
+        self.host.heal()
+
+        group = self.simulator.group_of(SERVER)
+        self.assertEqual({0: 30, 1: 100}, group.bandwidth)
+        self.assertEqual((), self.host.problems)
+
+    def test_where_groups_cannot_be_read_bandwidth_is_not_verified(
+        self,
+    ) -> None:
+        said = 'no limit of memory bandwidth is verified'
+        self.start_compute_again()
+        before = self.log.output.count(said)
+
+        with self.hide():
+            self.start_compute_again()
+
+        self.assertEqual(before + 1, self.log.output.count(said))
+
+
+class WantTest(LostTestCase):
+    """RMD has lost its database, and the kernel kept its groups."""
+
+    SETTINGS = {'has_cache_mixup': True, 'mixup_odds': 1.0}  # noqa: RUF012
+
+    def test_ways_that_are_wanting_are_no_misses(self) -> None:
+        add = self.useFixture(fixtures.MockPatchObject(odds.Odds, 'add')).mock
+        self.start(self.host, SERVER, 2)
+        for uuid, cpu in ((SHARED, 4), (OTHER, 5)):
+            self.start_in_pool(uuid, classes.SHARED, cpu)
+        add.reset_mock()
+        self.simulator.restart(keep_database=False, keep_groups=True)
+
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+        self.assertEqual(
+            [], [one for one in add.mock_calls if one.kwargs['is_miss']]
+        )
+
+    def assert_agreement(self, host: host_mod.HostResources) -> None:
+        self.assertEqual({1, 2}, self.simulator.group_of(SERVER).cpus)
+        (pool,) = (
+            one
+            for one in self.simulator.list_groups()
+            if one['schemata']['L3'] == {'0': '400', '1': '200'}
+            and one['workloads']
+        )
+        self.assertEqual('4-5', pool['cpus'])
+
+
+class ReadOnlyTest(LostTestCase):
+    """These credentials may read, and not create."""
+
+    def test_nothing_is_offered_that_cannot_be_created(self) -> None:
+        self.host.close()
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status',
+                status=403,
+                body='User "nova" is not authorized to access this resource\n',
+                methods=('POST', 'DELETE'),
+            )
+        )
+
+        self.host = self.make_rmd_host()
+
+        self.assertEqual({}, dict(self.host.view.tracked))
+        self.assertIn('policy.csv', self.log.output)
+        self.simulator.faults.clear()
+        self.host.refresh()
+        self.assertNotEqual({}, dict(self.host.view.tracked))
+        self.start(self.host, SERVER)
 
 
 class RecordFailsTest(LostTestCase):

@@ -149,17 +149,13 @@ class RmdClient:
         """Return the control groups of RMD's classes, by name.
 
         Unlike what RMD reports, it is what is applied. Empty where resctrl
-        cannot be read, or is not that of this RMD.
+        cannot be read, or has no group that RMD makes at its start.
         """
-        if not writer_lock.identify(self.url).startswith('loopback'):
-            return {}
         try:
             tree = group_files.GroupFiles(files.RealFileSystem(RESCTRL)).read()
         except kernel_errors.ResctrlError:
             return {}
-        found = {
-            name: one for name, one in tree.groups.items() if 'COS' in name
-        }
+        found = {n: one for n, one in tree.groups.items() if n[:3] == 'COS'}
         return found if found.pop(_INFRA, None) else {}
 
     def find_workload(self, uuid: str) -> values.RmdWorkload | None:
@@ -184,6 +180,15 @@ class RmdClient:
         return self._pending.is_expected(uuid)
 
     # -- writing -------------------------------------------------------
+
+    def is_writable(self) -> bool:
+        """Return True if RMD would create workloads; it creates none.
+
+        :raises NotPermitted: these credentials may only read
+        """
+        with contextlib.suppress(errors.RmdRejected):
+            self._send('POST', '', {})
+        return True
 
     def create_workload(
         self, request: request_mod.WorkloadRequest

@@ -3,15 +3,23 @@
 """What two readings of the cache pages differ in. Pure.
 
 RMD's answers do not tell what a request has done; the pages before and after
-it do.
+it do, and the control groups of the kernel, where they can be read.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import TypeAlias
 
+from nova_ext_resources.drivers.resctrl.kernel import groups as groups_mod
+from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.objects import bitmask
 
 Caches: TypeAlias = Mapping[int, values.RmdCache]
+
+Groups: TypeAlias = Mapping[str, groups_mod.Group]
+
+#: RMD rounds percentages to the nearest step.
+MBA_STEP = 10
 
 
 def taken_ways(before: Caches, after: Caches) -> dict[int, int]:
@@ -49,3 +57,54 @@ def has_effect(before: Caches, after: Caches, core_ids: Set[int]) -> bool:
     """
     moved = core_ids & list_idle(before) - list_idle(after)
     return bool(moved) or any(taken_ways(before, after).values())
+
+
+def is_whole(group: groups_mod.Group, caches: Caches) -> bool:
+    """Return whether a control group may use all ways, as if it were free."""
+    return all(
+        group.get_ways(schemata.Cache(3, cache_id)) == (1 << one.ways) - 1
+        for cache_id, one in caches.items()
+    )
+
+
+def find_wrong_limit(
+    groups: Groups, found: values.RmdWorkload, caches: Caches
+) -> str:
+    """Return which limit of a workload the kernel does not have, or ''."""
+    group = groups.get(found.cos_name)
+    if group is None or found.mba is None:
+        return ''
+    limits = schemata.get_limits(group.schemata)
+    for cache_id, cache in caches.items():
+        limit = limits.get(cache_id, 0)
+        is_wrong = abs(limit - found.mba.value) >= MBA_STEP
+        if is_wrong and cache.cpus & found.core_ids:
+            return f'cache {cache_id} has memory bandwidth {limit}'
+    return ''
+
+
+def list_stale(
+    groups: Groups, workloads: Iterable[values.RmdWorkload], caches: Caches
+) -> list[str]:
+    """Describe groups with ways or CPUs that no workload on record has."""
+    owned: dict[str, Set[int]] = {}
+    for one in workloads:
+        owned[one.cos_name] = owned.get(one.cos_name, set()) | one.core_ids
+    return [
+        f'{name} (CPUs {bitmask.format_list(cpus) or "none"})'
+        for name, group in sorted(groups.items())
+        if (cpus := group.cpus - owned.get(name, set()))
+        or (name not in owned and not is_whole(group, caches))
+    ]
+
+
+def find_unseen(
+    groups: Groups, found: values.RmdWorkload, caches: Caches
+) -> str:
+    """Return what is wrong with a workload, besides its ways, or ''."""
+    if idle := found.core_ids & list_idle(caches):
+        return f'CPUs {bitmask.format_list(idle)} stay in the default group'
+    own = {name: one for name, one in groups.items() if name == found.cos_name}
+    if stale := list_stale(own, [found], caches):
+        return f'others are in its control group {stale[0]}'
+    return find_wrong_limit(groups, found, caches)

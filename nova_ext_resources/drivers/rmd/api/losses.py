@@ -150,10 +150,10 @@ class Losses:
 
 def find_life() -> str:
     """Name the process that RMD is now, as far as this host shows it."""
-    pid = procfs.read_file(PID_FILE).decode('ascii', 'replace').strip()
-    stat = procfs.Reader('/proc').read_stat(int(pid) if pid.isdigit() else 0)
-    boot = procfs.read_file('/proc/sys/kernel/random/boot_id').decode().strip()
-    return f'{boot} {pid} {stat and stat.start}'
+    pid = procfs.read_file(PID_FILE)[:9].strip()
+    process = procfs.Reader('/proc').find(int(pid) if pid.isdigit() else 0)
+    boot = procfs.read_file('/proc/sys/kernel/random/boot_id').decode()
+    return f'{boot.strip()} {process}'
 
 
 _losses: dict[str, Losses] = {}

@@ -16,7 +16,6 @@ from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
-from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.objects import bitmask
 
 LOG = logging.getLogger(__name__)
@@ -36,14 +35,13 @@ def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
             return
         if _has_freed(client, found.cos_name, before, after):
             return
-        cpus = bitmask.format_list(found.core_ids)
         # Idle CPUs prove nothing: RMD frees them before it frees the ways.
-        is_idle = found.core_ids <= difference.list_idle(before)
+        cpus = bitmask.format_list(found.core_ids)
         _lose(
             client,
             f'DELETE of workload {uuid} with CPUs {cpus} has freed no ways',
             cos_name=found.cos_name,
-            is_doubtful=is_idle,
+            is_doubtful=found.core_ids <= difference.list_idle(before),
         )
 
 
@@ -59,11 +57,7 @@ def _has_freed(
     """
     if not (groups := client.list_groups()):
         return any(difference.taken_ways(after, before).values())
-    group = groups.get(name)
-    return group is not None and all(
-        group.get_ways(schemata.Cache(3, cache_id)) == (1 << one.ways) - 1
-        for cache_id, one in after.items()
-    )
+    return name in groups and difference.is_whole(groups[name], after)
 
 
 def undo(
@@ -129,11 +123,7 @@ def check_failed(
 def check_classes(client: client_mod.RmdClient) -> None:
     """Notice what else RMD has lost, as it has refused to give a class."""
     for _ in range(client.count_classes(client.list_workloads())):
-        _lose(
-            client,
-            'it has refused a workload for want of classes; or [ext_resources_'
-            'rmd] num_closids is more than the host has',
-        )
+        _lose(client, 'it refused to give one (or num_closids is too large)')
 
 
 def _read_caches(client: client_mod.RmdClient) -> difference.Caches:
@@ -149,16 +139,11 @@ def _lose(
     text: str,
     **facts: Any,
 ) -> None:
-    loss = losses.Loss(text=text, **facts)
     LOG.error(
         'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
-        {
-            'url': client.url,
-            'name': loss.cos_name or '(unknown)',
-            'text': text,
-        },
+        {'url': client.url, 'name': facts.get('cos_name', ''), 'text': text},
     )
-    client.losses.add(loss)
+    client.losses.add(losses.Loss(text=text, **facts))
 
 
 def _describe(

@@ -60,15 +60,25 @@ def place_workload(
             fault = find_fault(before, taken, wanted=wanted, request=request)
             # Ways that other caches lost are perhaps of other software.
             own = {cache_id: taken[cache_id] for cache_id in wanted}
-            is_miss = find_fault(before, own, wanted=wanted, request=request)
-            _note_odds(client, before, after, request, is_miss=bool(is_miss))
-            fault = fault or _find_idle(after, request)
-            if not fault:
-                break
-            is_undone = removal.undo(client, created, before, after)
+            fault_here = find_fault(
+                before, own, wanted=wanted, request=request
+            )
             has_others = len(before) > 1 and difference.has_effect(
                 before, after, request.core_ids
             )
+            # Where ways are wanting, RMD cannot hit.
+            free = [before[one].free.get(request.pool, 0) for one in wanted]
+            least = max(request.min_ways, 1)
+            if not all(bitmask.has_run(one, least) for one in free):
+                has_others = False
+            elif has_others:
+                client.odds.add(request.pool, is_miss=bool(fault_here))
+            fault = fault or difference.find_unseen(
+                client.list_groups(), created, after
+            )
+            if not fault:
+                break
+            is_undone = removal.undo(client, created, before, after)
             limit = WRONG_CACHE_ATTEMPTS if has_others else DOUBTFUL_ATTEMPTS
             if attempt >= limit or not is_undone:
                 raise errors.NotEnforced(
@@ -85,27 +95,6 @@ def place_workload(
             )
         client.losses.settle()
     return {cache_id: taken[cache_id] for cache_id in wanted}
-
-
-def _find_idle(
-    after: difference.Caches, request: request_mod.WorkloadRequest
-) -> str:
-    idle = request.core_ids & difference.list_idle(after)
-    cpus = bitmask.format_list(idle)
-    return f'CPUs {cpus} stay in the default group' if idle else ''
-
-
-def _note_odds(
-    client: client_mod.RmdClient,
-    before: difference.Caches,
-    after: difference.Caches,
-    request: request_mod.WorkloadRequest,
-    *,
-    is_miss: bool,
-) -> None:
-    has_effect = difference.has_effect(before, after, request.core_ids)
-    if len(before) > 1 and has_effect:
-        client.odds.add(request.pool, is_miss=is_miss)
 
 
 def _find_caches(

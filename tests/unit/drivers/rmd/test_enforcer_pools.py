@@ -248,6 +248,7 @@ class SharedTest(test_enforcer.RmdEnforcerTestCase):
         self.enforcer.apply(entry)
 
         self.assertEqual(test_enforcer.READS, self.simulator.requests[before:])
+        self.assertEqual({SERVER}, self.enforcer.list_applied())
         self.assertTrue(self.enforcer.is_applied(entry))
 
     def test_beside_a_shared_workload_of_others_it_is_busy(self) -> None:

@@ -285,7 +285,8 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
     def test_the_pool_that_has_its_class_has_places(self) -> None:
         plugin = self.make_plugin(shared_servers=4)
         pool = shared_pool.SharedPool(plugin._client)
-        pool.join(uuidsentinel.server, frozenset({1}))
+        server = uuidsentinel.server
+        pool.join(server, {server: frozenset({1})})
         self.take_classes(5)
 
         found = plugin.discover()[1]
