@@ -38,6 +38,7 @@ LOG = logging.getLogger(__name__)
 #: The host has no room for the server now; RMD itself is well.
 _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
 
+#: A restart of RMD alone leaves them, with their CPUs and ways.
 _REMEDY = (
     'stop RMD, remove its control groups (rmdir /sys/fs/resctrl/COS*), start '
     'it, once more if that fails, and restart nova-compute'
@@ -149,10 +150,8 @@ class RmdEnforcer(base.Enforcer):
                 self._seen = found, client.list_caches(), groups
         except errors.RmdError as err:
             self._refuse('', str(err), err)
-        members = shared_pool.list_members(found)
-        return frozenset(one.uuid for one in found if _is_ours(one)) | {
-            *members
-        }
+        own = [one.uuid for one in found if _is_ours(one)]
+        return frozenset((*own, *shared_pool.list_members(found)))
 
     def is_applied(self, entry: assignment.Entry) -> bool:
         # What came late may have other ways than those of before.
@@ -160,16 +159,14 @@ class RmdEnforcer(base.Enforcer):
         masks = self._find_applied(entry, is_like, self._seen)
         if masks is None:
             LOG.warning(
-                'Host %(host)s: RMD at %(url)s lists the workload of server '
-                '%(uuid)s as successful, but the kernel does not have ways '
-                '%(ways)s, or all else, for it: resctrl was mounted anew, or '
-                'the host was booted, and RMD kept its database; or another '
-                'program has changed it. All is applied again',
+                'Host %(host)s: RMD lists server %(uuid)s, but the kernel '
+                'does not have ways %(ways)s, or its other settings: resctrl '
+                'was mounted anew, or the host was booted and RMD kept its '
+                'database, or another program changed it. It is applied again',
                 {
                     'host': self.host,
-                    'url': self._client.url,
                     'uuid': entry.consumer_uuid,
-                    'ways': grants.describe(grants.read(entry)),
+                    'ways': difference.describe(grants.read(entry)),
                 },
             )
         return masks == grants.read(entry)
@@ -235,11 +232,8 @@ class RmdEnforcer(base.Enforcer):
             members = shared_pool.list_members(found)
             is_in = members.get(entry.consumer_uuid) == entry.cpus
             is_lost = grants.is_pool_lost(entry, caches)
-            return (
-                {}
-                if is_in and not (is_lost or self._pool.may_change())
-                else None
-            )
+            is_lost |= self._pool.may_change()
+            return {} if is_in and not is_lost else None
         own = _find_own(entry, found)
         if (
             own is None
@@ -325,8 +319,8 @@ class RmdEnforcer(base.Enforcer):
         self._refuse(
             entry.consumer_uuid,
             f'RMD at {self._client.url} has lost classes of service, so '
-            f'{what}: {known.list_all()[-1].text}. See the log of RMD, then '
-            f'{_REMEDY}',
+            f'{what}: {known.list_all()[-1].text}. See the log of RMD, and '
+            'the alarm restart_needed',
         )
 
     def _check_domains(
@@ -369,11 +363,11 @@ class RmdEnforcer(base.Enforcer):
                 self._take_out(entry)
                 self._refuse(
                     entry.consumer_uuid,
-                    f'RMD gave it ways {grants.describe(common)}, which are '
-                    f'allocated to server {one.consumer_uuid} and which the '
-                    'kernel has lost; the next audit applies them again, or '
-                    'the alarm not_in_force says why it cannot; then start '
-                    'the server once more',
+                    f'RMD gave it ways {difference.describe(common)} of '
+                    f'server {one.consumer_uuid}, which the kernel has lost; '
+                    'the next audit applies them again, or the alarm '
+                    'not_in_force says why it cannot; then start the server '
+                    'once more',
                 )
 
     # -- refusing ------------------------------------------------------
@@ -402,10 +396,7 @@ class RmdEnforcer(base.Enforcer):
         self, uuid: str, reason: str, cause: Exception | None = None
     ) -> NoReturn:
         raise exception.EnforcementFailed(
-            host=self.host,
-            enforcer='rmd',
-            consumer_uuid=uuid,
-            reason=reason,
+            host=self.host, enforcer='rmd', consumer_uuid=uuid, reason=reason
         ) from cause
 
 

@@ -78,14 +78,6 @@ def _is_free(masks: Masks, caches: Caches) -> bool:
     return bool(find_common(masks, free))
 
 
-def describe(masks: Masks) -> str:
-    """Name ways for the operator."""
-    return ', '.join(
-        f'{mask:#x} of {classes.make_l3_key(cache_id)}'
-        for cache_id, mask in sorted(masks.items())
-    )
-
-
 class Grants:
     """What RMD has granted since this process began. Safe to share by threads.
 

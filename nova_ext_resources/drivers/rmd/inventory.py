@@ -195,11 +195,8 @@ class RmdInventory(base.InventoryProvider):
         if total < least:
             return {}
         if not self._client.list_groups():
-            self._warn(
-                'no limit of memory bandwidth is verified',
-                'RMD does not report it, and resctrl does not show the '
-                'control groups of RMD',
-            )
+            reason = 'its control groups in resctrl cannot be read'
+            self._warn('no limit of memory bandwidth is verified', reason)
         inventory = inventory_obj.Inventory(
             total=total, min_unit=least, step_size=step
         )

@@ -28,6 +28,7 @@ from nova_ext_resources.placement import responses
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import base
 from tests.functional.resctrl import mounting
+from tests import rmd_groups
 
 _CONF = """
 [DEFAULT]
@@ -96,6 +97,7 @@ class RmdStatusTestCase(StatusTestCase):
     def setUp(self) -> None:
         super().setUp()
         fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        self.useFixture(rmd_groups.ShownGroups(fixture.simulator))
         self.fields['url'] = fixture.url
 
 

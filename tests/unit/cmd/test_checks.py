@@ -33,6 +33,7 @@ from nova_ext_resources.testing import fpga
 from nova_ext_resources.testing import rmd_simulator
 from tests import base
 from tests import ports
+from tests import rmd_groups
 
 SUCCESS = upgradecheck.Code.SUCCESS
 WARNING = upgradecheck.Code.WARNING
@@ -473,6 +474,7 @@ class RmdTest(ChecksTestCase):
 
     def test_one_that_is_well_is_not_changed(self) -> None:
         fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        self.useFixture(rmd_groups.ShownGroups(fixture.simulator))
 
         found = self.run_rmd(fixture.url)
 
@@ -480,6 +482,14 @@ class RmdTest(ChecksTestCase):
         self.assertEqual(
             {'GET'}, {method for method, *_ in fixture.simulator.requests}
         )
+
+    def test_one_whose_limits_cannot_be_verified(self) -> None:
+        fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+
+        found = dict(self.run_rmd(fixture.url))
+
+        self.assertEqual({SUCCESS, WARNING}, set(found))
+        self.assertIn('no limit of memory bandwidth', found[WARNING])
 
     def test_one_that_is_off(self) -> None:
         for code, details in self.run_rmd('http://127.0.0.1:1'):
@@ -584,6 +594,7 @@ class LedgerTest(ChecksTestCase):
 
     def test_one_that_was_lost_while_a_backend_has_settings(self) -> None:
         simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        self.useFixture(rmd_groups.ShownGroups(simulator.simulator))
         options: dict[str, Any] = {
             'ext_resources': {
                 'inventory_providers': 'rmd',

@@ -23,9 +23,9 @@ from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from nova_ext_resources.testing.rmd_simulator import enforcement
 from nova_ext_resources.testing.rmd_simulator import faults
+from tests import rmd_groups
 from tests.unit.host import walking
 from tests.unit.host import with_host
-from tests.unit import rmd_groups
 from tests.unit import strategies
 
 FOREIGN = 'db'

@@ -9,6 +9,7 @@ it do, and the control groups of the kernel, where they can be read.
 from collections.abc import Iterable, Mapping, Set
 from typing import TypeAlias
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import groups as groups_mod
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.rmd.api import values
@@ -30,6 +31,15 @@ def taken_ways(before: Caches, after: Caches) -> dict[int, int]:
         else 0
         for cache_id, cache in before.items()
     }
+
+
+def describe(masks: Mapping[int, int]) -> str:
+    """Name the ways of caches for the operator."""
+    return ', '.join(
+        f'{mask:#x} of {classes.make_l3_key(cache_id)}'
+        for cache_id, mask in sorted(masks.items())
+        if mask
+    )
 
 
 def list_idle(caches: Caches) -> Set[int]:
@@ -71,16 +81,16 @@ def find_wrong_limit(
     groups: Groups, found: values.RmdWorkload, caches: Caches
 ) -> str:
     """Return which limit of a workload the kernel does not have, or ''."""
-    group = groups.get(found.cos_name)
-    if group is None or found.mba is None:
+    group, limit = groups.get(found.cos_name), found.mba
+    if group is None or limit is None:
         return ''
-    limits = schemata.get_limits(group.schemata)
-    for cache_id, cache in caches.items():
-        limit = limits.get(cache_id, 0)
-        is_wrong = abs(limit - found.mba.value) >= MBA_STEP
-        if is_wrong and cache.cpus & found.core_ids:
-            return f'cache {cache_id} has memory bandwidth {limit}'
-    return ''
+    wrong = {
+        cache_id: value
+        for cache_id, value in schemata.get_limits(group.schemata).items()
+        if abs(value - limit.value) >= MBA_STEP
+        and caches[cache_id].cpus & found.core_ids
+    }
+    return f'memory bandwidth by cache is {wrong}' if wrong else ''
 
 
 def list_stale(

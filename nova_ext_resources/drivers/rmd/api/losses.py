@@ -28,15 +28,11 @@ import json
 import threading
 import time
 
-from oslo_log import log as logging
-
 from nova_ext_resources.drivers.resctrl.kernel import procfs
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import writer_lock
 from nova_ext_resources import exception
 from nova_ext_resources.objects import foreign_data
-
-LOG = logging.getLogger(__name__)
 
 #: After so many losses, nothing is applied for a while.
 MANY = 2
@@ -107,13 +103,9 @@ class Losses:
             text = json.dumps([life, found])
             if text == self._written or not (found or self._written):
                 return
-            try:
+            # The status of the ledger shows a failure; the next look repeats.
+            with contextlib.suppress(exception.LedgerError):
                 self._write(text)
-            except exception.LedgerError as err:
-                LOG.error(
-                    'The losses of RMD are not noted: %(err)s', {'err': err}
-                )
-            else:
                 self._written = text
 
     def see(self, workloads: Iterable[values.RmdWorkload]) -> None:

@@ -83,17 +83,13 @@ def undo(
         is_kept &= difference.has_moved(before, left, cores)
         if has_ways or client.list_groups():
             is_kept |= not _has_freed(client, created.cos_name, after, left)
-        what = (
-            f'DELETE of workload {created.workload_id} had no effect, and '
-            f'{_describe(before, left, cores)} stay taken'
-        )
     else:
         # A mask that came to ways of the wrong cache that were taken before
         # is not seen, nor are CPUs that were in some group before. But where
         # libpqos works, DELETE has moved them to the default group.
         is_kept |= bool(cores & difference.list_idle(before))
-        what = f'libpqos failed for workload {created.workload_id}'
     if is_kept:
+        what = f'libpqos failed for workload {created.workload_id}'
         _lose(client, what, cos_name=created.cos_name)
     return not is_kept
 
@@ -112,10 +108,11 @@ def check_failed(
             return
     except errors.RmdError:
         return
+    ways = difference.describe(difference.taken_ways(before, after))
     _lose(
         client,
-        f'POST of workload {request.uuid} failed and has no record, but '
-        f'{_describe(before, after, request.core_ids)} stay taken',
+        f'POST of workload {request.uuid} failed and has no record, but ways '
+        f'{ways} and CPUs {bitmask.format_list(request.core_ids)} stay taken',
         is_of_plugin=bool(request.plugins),
     )
 
@@ -134,27 +131,6 @@ def _read_caches(client: client_mod.RmdClient) -> difference.Caches:
         return {}
 
 
-def _lose(
-    client: client_mod.RmdClient,
-    text: str,
-    **facts: Any,
-) -> None:
-    LOG.error(
-        'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
-        {'url': client.url, 'name': facts.get('cos_name', ''), 'text': text},
-    )
+def _lose(client: client_mod.RmdClient, text: str, **facts: Any) -> None:
     client.losses.add(losses.Loss(text=text, **facts))
-
-
-def _describe(
-    before: difference.Caches,
-    after: difference.Caches,
-    core_ids: frozenset[int],
-) -> str:
-    taken = difference.taken_ways(before, after)
-    ways = [
-        f'ways {mask:#x} of cache {cache_id}'
-        for cache_id, mask in sorted(taken.items())
-        if mask
-    ]
-    return ' and '.join([*ways, f'CPUs {bitmask.format_list(core_ids)}'])
+    LOG.error('RMD has lost a class of service: %(text)s', {'text': text})

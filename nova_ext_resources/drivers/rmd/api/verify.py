@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 import http
 import itertools
 
-from oslo_log import log as logging
-
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import errors
@@ -21,8 +19,6 @@ from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
-
-LOG = logging.getLogger(__name__)
 
 #: On a host with several caches, while RMD applies something, but elsewhere.
 #: Each attempt takes a few milliseconds. See :mod:`.odds`.
@@ -60,9 +56,7 @@ def place_workload(
             fault = find_fault(before, taken, wanted=wanted, request=request)
             # Ways that other caches lost are perhaps of other software.
             own = {cache_id: taken[cache_id] for cache_id in wanted}
-            fault_here = find_fault(
-                before, own, wanted=wanted, request=request
-            )
+            miss = find_fault(before, own, wanted=wanted, request=request)
             has_others = len(before) > 1 and difference.has_effect(
                 before, after, request.core_ids
             )
@@ -72,7 +66,7 @@ def place_workload(
             if not all(bitmask.has_run(one, least) for one in free):
                 has_others = False
             elif has_others:
-                client.odds.add(request.pool, is_miss=bool(fault_here))
+                client.odds.add(request.pool, is_miss=bool(miss))
             fault = fault or difference.find_unseen(
                 client.list_groups(), created, after
             )
@@ -88,11 +82,6 @@ def place_workload(
                     reason=f'{fault} ({attempt} attempts). The workload was '
                     f'deleted again. {_advise(is_undone, has_others)}',
                 )
-            LOG.debug(
-                'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), '
-                'trying again',
-                {'url': client.url, 'uuid': request.uuid, 'fault': fault},
-            )
         client.losses.settle()
     return {cache_id: taken[cache_id] for cache_id in wanted}
 
@@ -130,12 +119,11 @@ def _create(
     """Create it; where RMD fails, find out whether it has taken something."""
     try:
         return client.create_workload(request)
-    except errors.NoFreeClos:
-        removal.check_classes(client)
-        raise
     except (errors.RmdFailed, errors.RmdRejected) as err:
+        if isinstance(err, errors.NoFreeClos):
+            removal.check_classes(client)
         # What its validation refuses has not touched anything.
-        if err.status != http.HTTPStatus.BAD_REQUEST:
+        elif err.status != http.HTTPStatus.BAD_REQUEST:
             removal.check_failed(client, request, before)
         raise
 
@@ -200,13 +188,11 @@ def _advise(is_undone: bool, has_others: bool) -> str:
     if not is_undone:
         return (
             'libpqos, the library below RMD, has failed, and RMD keeps the '
-            'class of service of the workload until it is restarted: find '
-            'the error of libpqos in RMD\'s log, then restart RMD.'
+            'class of service: see its log, and the alarm restart_needed.'
         )
     advice = (
-        'Either libpqos failed (see RMD\'s log), or shrink is on in rmd.toml '
-        'and RMD allocated ways that another workload has, or other software '
-        'uses the ways'
+        'Either libpqos failed (see RMD\'s log), or shrink is on in rmd.toml, '
+        'or other software uses the ways'
     )
     if has_others:
         advice += (

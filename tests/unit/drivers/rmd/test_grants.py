@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd import grants
 from nova_ext_resources.objects import assignment
@@ -91,5 +92,5 @@ class GrantsTest(base.TestCase):
 
     def test_ways_are_named_for_the_operator(self) -> None:
         self.assertEqual(
-            '0x60 of L3_0, 0x6 of L3_1', grants.describe({1: 0x6, 0: 0x60})
+            '0x60 of L3_0, 0x6 of L3_1', difference.describe({1: 0x6, 0: 0x60})
         )

@@ -66,7 +66,7 @@ class LibpqosTest(LaterTrapTestCase):
 
         self.assertEqual(['POST', 'DELETE'], self.changes())
         self.assertEqual(5, self.count_classes())
-        for words in ('cache 0 gave ways 0x0', 'libpqos', 'restart RMD'):
+        for words in ('cache 0 gave ways 0x0', 'libpqos', 'restart_needed'):
             self.assertIn(words, str(err))
         self.assertEqual(['COS2'], self.list_lost())
 
@@ -352,7 +352,7 @@ class PluginTest(LaterTrapTestCase):
         self.assertEqual(5, self.count_classes())
         (loss,) = self.client.losses.list_all()
         self.assertTrue(loss.is_of_plugin)
-        for words in ('ways 0x60 of cache 0', 'CPUs 1', 'POST'):
+        for words in ('ways 0x60 of L3_0', 'CPUs 1', 'POST'):
             self.assertIn(words, loss.text)
 
     def test_one_that_is_refused_in_time_costs_nothing(self) -> None:

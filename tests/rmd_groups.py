@@ -8,7 +8,6 @@ import shutil
 import fixtures
 
 from nova_ext_resources.testing import rmd_simulator
-from tests.unit.host import with_host
 
 _INFO = {
     'L3/cbm_mask': '7ff',
@@ -30,7 +29,7 @@ class ShownGroups(fixtures.Fixture):
         self._simulator = simulator
 
     def _setUp(self) -> None:
-        folder = self.useFixture(fixtures.TempDir(rootdir=with_host.MEMORY))
+        folder = self.useFixture(fixtures.TempDir())
         self._root = pathlib.Path(folder.path)
         for path, text in _INFO.items():
             self._write(f'info/{path}', text)
