@@ -77,6 +77,9 @@ class RmdWalk(walking.Walk):
             )
         )
         self.simulator = self.fixture.simulator
+        # Whether a single call of libpqos has failed. No page shows all that
+        # comes of that: one that RMD refuses for want of classes does.
+        self.is_blind = False
         self.stack.addCleanup(losses.forget_all)
 
     def make_host(self) -> host_mod.HostResources:
@@ -116,6 +119,8 @@ class RmdWalk(walking.Walk):
     def check(self) -> None:
         """And no class of service is offered that RMD has lost."""
         super().check()
+        if self.is_blind:
+            return
         # The audit has just released what was left.
         self.host.refresh()
         free = self.simulator.daemon.enforcement.classes.free
@@ -139,6 +144,7 @@ class RmdWalk(walking.Walk):
 
     def fail_libpqos(self, *calls: str) -> None:
         self.simulator.lie(calls=calls)
+        self.is_blind |= len(calls) == 1
 
     def draw_odds(self, odds: float) -> None:
         self.simulator.daemon.resctrl.mixup_odds = odds
@@ -200,9 +206,15 @@ class KernelWalk(RmdWalk):
             )
         )
 
+    def fail_libpqos(self, *calls: str) -> None:
+        self.simulator.lie(calls=calls)
+
     def restart_rmd(self, keep_database: bool, keep_groups: bool) -> None:
         super().restart_rmd(keep_database, keep_groups)
         self.starts += 1
+        # Where the kernel had nothing of a workload, nothing shows whether
+        # the first call of its DELETE has failed.
+        self.is_blind = keep_database and not keep_groups
 
     def check(self) -> None:
         """And no server shares its ways with CPUs of others, unseen."""

@@ -63,9 +63,10 @@ def place_workload(
             # Where ways are wanting, RMD cannot hit.
             free = [before[one].free.get(request.pool, 0) for one in wanted]
             least = max(request.min_ways, 1)
-            if not all(bitmask.has_run(one, least) for one in free):
-                has_others = False
-            elif has_others:
+            is_choice = has_others and all(
+                bitmask.has_run(one, least) for one in free
+            )
+            if is_choice:
                 client.odds.add(request.pool, is_miss=bool(miss))
             fault = fault or difference.find_unseen(
                 client.list_groups(), created, after
@@ -80,7 +81,7 @@ def place_workload(
                     action='place workload',
                     uuid=request.uuid,
                     reason=f'{fault} ({attempt} attempts). The workload was '
-                    f'deleted again. {_advise(is_undone, has_others)}',
+                    f'deleted again. {_advise(is_undone, is_choice)}',
                 )
         client.losses.settle()
     return {cache_id: taken[cache_id] for cache_id in wanted}

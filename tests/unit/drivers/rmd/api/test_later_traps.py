@@ -315,6 +315,22 @@ class OtherSoftwareTest(LaterTrapTestCase):
         self.assertEqual([], self.list_lost())
         self.assertEqual((), self.client.list_workloads())
 
+    def test_trap_31_ways_that_are_wanting_are_no_miss(self) -> None:
+        """RMD gives the ways of the pool, whoever has them."""
+        add = self.useFixture(fixtures.MockPatchObject(odds.Odds, 'add')).mock
+        self.client = self.make_client(shared_servers=2)
+        self.simulator.add_foreign_group('db', {0: 0x400, 1: 0x200})
+
+        err = self.assertRaises(
+            errors.NotEnforced, self.place, 1, max_ways=0, min_ways=0
+        )
+
+        self.assertNotIn('mixed up', str(err))
+        add.assert_not_called()
+        self.simulator.remove_foreign_group('db')
+        self.place(1, max_ways=0, min_ways=0)
+        add.assert_called_once_with(values.SHARED, is_miss=False)
+
     def test_it_is_no_miss_of_rmd(self) -> None:
         add = self.useFixture(fixtures.MockPatchObject(odds.Odds, 'add')).mock
         self.come_with_the_next_change({1: 0x6})
