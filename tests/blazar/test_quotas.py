@@ -135,6 +135,17 @@ class QuotasTest(QuotaTestCase):
 class LimitsTest(QuotaTestCase):
     PATH = f'{LIMITS}/project'
 
+    def test_what_is_no_project_gets_none(self) -> None:
+        self.site.projects = ['project']
+        for path, body in (
+            (f'{QUOTAS}/{{}}/VCPU', {'unit_hours': 1}),
+            (f'{LIMITS}/{{}}', {'max_ahead': '1h'}),
+        ):
+            with self.subTest(path=path):
+                for project, status in (('other', 400), ('project', 200)):
+                    answer = self.ask_admin('PUT', path.format(project), body)
+                    self.assertEqual(status, answer.status, answer.body)
+
     def test_they_are_set_seen_and_deleted(self) -> None:
         made = self.ask_admin('PUT', self.PATH, {'max_duration': '1h'})
 

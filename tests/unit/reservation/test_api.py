@@ -481,6 +481,24 @@ class LimitsTest(ApiTestCase):
         self.assertEqual(before, stores.dump(self.url))
         self.api.update('lease', {'starts_at': '+2h', 'duration': '9h'})
 
+    def test_a_change_asks_for_no_more_servers_than_it_may_have(self) -> None:
+        self.create('lease', duration='1h', servers=2, at_most=3)
+        self.api = sites.make_reservations(
+            self.url,
+            self.site,
+            self.clock,
+            limits=limits_mod.Limits(servers=1),
+        )
+
+        self.assertRaises(
+            errors.LimitExceeded, self.api.update, 'lease', {'at_most': 4}
+        )
+        self.api.update('lease', {'servers': 3})
+        self.api.update('lease', {'servers': 1})
+        self.assertRaises(
+            errors.LimitExceeded, self.api.update, 'lease', {'servers': 2}
+        )
+
     def test_what_has_started_counts_from_its_start(self) -> None:
         self.create('lease', duration='6h')
         self.clock.now += 5 * HOUR
