@@ -151,7 +151,7 @@ class CreateReservation(_ShowRecord):
         parser.add_argument(
             '--project',
             metavar='<id>',
-            help='id of the project that it is for',
+            help="id of the project that it is for (default: the operators')",
         )
         _add_reason(parser)
         return parser
