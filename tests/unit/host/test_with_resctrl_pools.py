@@ -406,8 +406,10 @@ class BurstTest(PoolsTestCase):
 
         self.host.reconcile([A])
 
-        (problem,) = self.host.problems
+        (problem, lost) = self.host.problems
         self.assertIn('burst_ways', str(problem))
+        self.assertEqual((alarm.UNIT_LOST, A), (lost.alarm, lost.subject))
+        self.assertIn(f'{classes.BURST} of L3_0', lost.text)
         self.watch.faults.clear()
 
     def test_ways_that_were_sold_before_the_pool_are_not_promised(
