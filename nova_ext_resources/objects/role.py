@@ -36,7 +36,7 @@ class Role(enum.StrEnum):
     ELSEWHERE = 'elsewhere'
 
 
-class Phase(enum.StrEnum):
+class MigrationPhase(enum.StrEnum):
     """Whether Nova goes on with a migration.
 
     ``OPEN``: it does, or may.
@@ -81,9 +81,9 @@ _ENDED = (
 
 #: Status -> the phase when the server has no task.
 _WITHOUT_TASK = {
-    **dict.fromkeys(OPEN_STATUSES, Phase.ABANDONED),
-    **dict.fromkeys(OPEN_STATUSES[-3:], Phase.STUCK),
-    **dict.fromkeys(_ENDED, Phase.ENDED),
+    **dict.fromkeys(OPEN_STATUSES, MigrationPhase.ABANDONED),
+    **dict.fromkeys(OPEN_STATUSES[-3:], MigrationPhase.STUCK),
+    **dict.fromkeys(_ENDED, MigrationPhase.ENDED),
 }
 
 
@@ -94,7 +94,7 @@ def find_phase(
     has_task: bool = False,
     is_resized: bool = False,
     is_old: bool = True,
-) -> Phase:
+) -> MigrationPhase:
     """Return the phase of a migration; ``OPEN`` for an unknown status.
 
     :param kind: its type
@@ -104,9 +104,13 @@ def find_phase(
         server no task
     """
     if (kind, status) == (EVACUATION, 'done'):
-        return Phase.EVACUATED
-    phase = _WITHOUT_TASK.get(status, Phase.OPEN)
+        return MigrationPhase.EVACUATED
+    phase = _WITHOUT_TASK.get(status, MigrationPhase.OPEN)
     is_young = status == 'confirming' and not is_old
-    if phase is not Phase.ENDED and (has_task or is_young):
-        return Phase.OPEN
-    return Phase.WAITING if status == 'finished' and is_resized else phase
+    if phase is not MigrationPhase.ENDED and (has_task or is_young):
+        return MigrationPhase.OPEN
+    return (
+        MigrationPhase.WAITING
+        if status == 'finished' and is_resized
+        else phase
+    )

@@ -15,7 +15,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
 from nova_ext_resources.virt import servers
 
-Phase = role.Phase
+_Phase = role.MigrationPhase
 COLD = role.COLD
 LIVE = role.LIVE
 
@@ -183,11 +183,11 @@ def is_stuck(migration: Any, patience: float) -> bool:
     that only its time tells whether it goes on.
     """
     if migration.migration_type not in COLD or (
-        _find_phase(migration) is not Phase.STUCK
+        _find_phase(migration) is not _Phase.STUCK
     ):
         return False
     instance = servers.find(migration.instance_uuid)
-    return instance is not None and Phase.STUCK is _find_phase(
+    return instance is not None and _Phase.STUCK is _find_phase(
         migration,
         has_task=instance.task_state is not None,
         is_resized=instance.vm_state == vm_states.RESIZED,
@@ -237,7 +237,7 @@ def is_abandoned(migration: Any) -> bool:
     that of a live one.
     """
     if migration.migration_type not in MOVES or (
-        _find_phase(migration) is not Phase.ABANDONED
+        _find_phase(migration) is not _Phase.ABANDONED
     ):
         return False
     instance = servers.find(migration.instance_uuid)
@@ -247,14 +247,14 @@ def is_abandoned(migration: Any) -> bool:
     again = objects.Migration.get_by_uuid(
         nova_context.get_admin_context(read_deleted='yes'), migration.uuid
     )
-    return _find_phase(again) is Phase.ABANDONED
+    return _find_phase(again) is _Phase.ABANDONED
 
 
 def _has_ended(migration: Any) -> bool:
-    return _find_phase(migration) in (Phase.ENDED, Phase.EVACUATED)
+    return _find_phase(migration) in (_Phase.ENDED, _Phase.EVACUATED)
 
 
-def _find_phase(migration: Any, **facts: bool) -> Phase:
+def _find_phase(migration: Any, **facts: bool) -> _Phase:
     kind = migration.migration_type or ''
     return role.find_phase(kind, migration.status, **facts)
 

@@ -13,6 +13,8 @@ from nova_ext_resources.objects import role
 from nova_ext_resources.placement import responses
 from nova_ext_resources.reservation import nova_server
 
+_Phase = role.MigrationPhase
+
 #: rp_uuid -> resource class -> amount, of one consumer.
 Held: TypeAlias = Mapping[str, Mapping[str, int]]
 
@@ -59,7 +61,7 @@ def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
     found: dict[str, Move] = {}
     for one in moves:
         if one.uuid not in found or (
-            role.find_phase(one.kind, one.status) is not role.Phase.ENDED
+            role.find_phase(one.kind, one.status) is not _Phase.ENDED
         ):
             found[one.uuid] = one
     return found
@@ -204,7 +206,7 @@ class Cloud:
         is_others = owned is None and root not in self.roots
         return is_others or root == home
 
-    def find_phase(self, move: Move) -> role.Phase:
+    def find_phase(self, move: Move) -> _Phase:
         """Return whether Nova goes on with a migration, as far as it shows.
 
         With an evacuation, when nova-compute of the former host starts again:
@@ -217,8 +219,8 @@ class Cloud:
             has_task=not server or bool(server.task_state),
             is_resized=not server or server.status == 'VERIFY_RESIZE',
         )
-        if phase is role.Phase.EVACUATED:
+        if phase is _Phase.EVACUATED:
             is_gone = move.source and move.source not in self.nodes
-            return role.Phase.ENDED if is_gone and not self.unmapped else phase
-        is_left = phase in (role.Phase.ABANDONED, role.Phase.STUCK)
-        return role.Phase.OPEN if is_left and not move.is_old else phase
+            return _Phase.ENDED if is_gone and not self.unmapped else phase
+        is_left = phase in (_Phase.ABANDONED, _Phase.STUCK)
+        return _Phase.OPEN if is_left and not move.is_old else phase

@@ -128,10 +128,12 @@ _SETTLED = frozenset(
 
 ERROR = 'ERROR'
 
-#: Phases of migrations that hold what they have rightly.
-GOES_ON = (role.Phase.OPEN, role.Phase.WAITING, role.Phase.EVACUATED)
+_Phase = role.MigrationPhase
 
-_LEFT = (role.Phase.ABANDONED, role.Phase.STUCK)
+#: Phases of migrations that hold what they have rightly.
+GOES_ON = (_Phase.OPEN, _Phase.WAITING, _Phase.EVACUATED)
+
+_LEFT = (_Phase.ABANDONED, _Phase.STUCK)
 
 
 def wait(reason: str) -> Verdict:
