@@ -414,12 +414,13 @@ class MovesSuite(with_host.BackendTestCase):
     def test_who_is_being_started_keeps_what_a_move_has_left(self) -> None:
         before = self.start(self.host, SERVER, 4)
         role = {SERVER: Role.LEFT}
+        said = self.log.output
 
         with self.host.starting(SERVER):
             moves.finish(self.host, self.host.entries, role)
 
         self.assert_same(before, self.host.entries[SERVER])
-        self.assertEqual('', self.log.output)
+        self.assertEqual(said, self.log.output)
         moves.finish(self.host, self.host.entries, role)
         self.assertEqual({}, self.host.entries)
 

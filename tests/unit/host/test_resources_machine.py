@@ -110,6 +110,8 @@ class HostMachine(stateful.RuleBasedStateMachine):
             held = {one.rp_uuid: one for one in entry.assignments}
             assert set(held) == {DOMAINS[other], with_host.RDT}
             assert held[DOMAINS[other]].amount == ways
+            # Others may have what the server had before.
+            self.host.settle(entry)
             self.told[uuid] = entry
 
     def can_take(self, uuid: str, domain: int, ways: int) -> bool:
