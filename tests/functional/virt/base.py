@@ -112,6 +112,13 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         # Of libraries that Nova uses; its fixture turns some into errors.
         warnings.filterwarnings('ignore', category=ResourceWarning)
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        # Nova lets its tests read nothing below /sys.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.rmd.api.client.RESCTRL',
+                str(self.folder / 'resctrl'),
+            )
+        )
         self.flags(
             enabled_filters=[
                 'ComputeFilter',
