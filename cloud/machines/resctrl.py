@@ -105,7 +105,7 @@ class Machine:
 
     def describe(self) -> str:
         """Return a command that shows what is applied."""
-        return f'grep . {self.path}/schemata {self.path}/*/schemata'
+        return f'grep -r --include=schemata . {self.path}'
 
     def list_in_force(self) -> dict[str, base.InForce]:
         """Return server -> the control group that is named after it."""
