@@ -3,6 +3,7 @@
 """How a change of the store is repeated; the only place."""
 
 from collections.abc import Callable
+import time
 from typing import ParamSpec, TypeVar
 
 import tenacity
@@ -55,7 +56,9 @@ def call_within(
 
 
 def _prepare(state: tenacity.RetryCallState) -> None:
-    """Read what the last attempt lacked."""
+    """Read what the last attempt lacked, whatever time that takes."""
     error = state.outcome and state.outcome.exception()
     if isinstance(error, exception.InventoriesUnread):
+        begun = time.monotonic()
         error.read()
+        state.start_time += time.monotonic() - begun

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import contextlib
 import itertools
 import threading
+import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -196,6 +197,25 @@ class AdmitTest(stores.StoreTestCase):
         self.assertTrue(slow.is_alive())
         done.set()
         slow.join()
+
+    def test_to_read_many_inventories_may_take_long(self) -> None:
+        self.patch(retry, 'MAX_SECONDS', 0.2)
+        known, read = set[str](), self.admission._read
+
+        def read_inventories() -> None:
+            time.sleep(0.1)
+            known.add(f'host {len(known)}')
+
+        def lack(*args: Any) -> Any:
+            if len(known) < 4:
+                raise exception.InventoriesUnread(read=read_inventories)
+            return read(*args)
+
+        self.patch(self.admission, '_read', lack)
+
+        plan = self.admit(self.admission, 'lease', hosts.span(0))
+
+        self.assertIsInstance(plan, planner_mod.Plan)
 
     def test_a_database_that_does_not_come_back_is_told(self) -> None:
         self.patch(retry, 'MAX_ATTEMPTS', 3)
