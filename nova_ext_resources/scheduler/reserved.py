@@ -57,16 +57,19 @@ class Reserved:
         """
         with self._followed.lock:
             slots = self._followed.promises.slots
-            found = {
-                key: slots[key][0].during
+            # Those of the project come before those of none.
+            found = sorted(
+                (not one.project, key, slots[key][0].during)
                 for key, one in self._followed.promises.reservations.items()
                 if request_mod.is_named(key, name)
                 and request.is_owner(spec_obj, one.project)
-            }
-        for key, during in found.items():
+            )
+        for _is_of_none, key, during in found:
             if during.start <= now < during.end:
                 return key
-        known = ', '.join(f'{key} from {one}' for key, one in found.items())
+        known = ', '.join(
+            f'{key} from {one}' for _is_of_none, key, one in found
+        )
         LOG.info(
             'Reservation %(name)s cannot be used now. The project of the '
             'server has of this name, and not over: %(known)s.',

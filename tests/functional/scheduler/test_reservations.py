@@ -480,6 +480,13 @@ class ReservedTest(reserving.ReservingTestCase):
             ['a'], self.boot(uuidsentinel.one, project_id='admins')
         )
 
+    def test_a_name_is_that_of_the_project_before_that_of_none(self) -> None:
+        self.caller = {'is_admin': True, 'project_id': 'mine'}
+        self.reserve(vcpus=8, project='')
+        self.reserve('lease~2', vcpus=8)
+
+        self.assertEqual(['b'], self.boot(uuidsentinel.one, vcpus=8))
+
     def test_a_hint_that_is_not_one_name(self) -> None:
         self.reserve('lease')
         cases: list[tuple[list[str], str]] = [
