@@ -28,6 +28,7 @@ from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
 from tests.unit.reservation import reference
 from tests.unit.reservation import test_calendar
+from tests.unit.reservation import test_stays
 
 SECONDS = 14
 STEPS = 12
@@ -495,7 +496,25 @@ class CachedMachine(Machine):
             )
             and len(cell.difference(*(one.cpus or () for one in held)))
             >= needs['PCPU']
+            and self.leaves_ways(request, number)
             for number, cell in enumerate(hosts.CELLS)
+        )
+
+    def leaves_ways(self, request: request_mod.Request, number: int) -> bool:
+        """Return whether all find ways, if the host chooses them in turn."""
+        known = [
+            test_stays.make(one.key, each.amount, None, one.during)
+            for one in self.planner.fleet.bookings.values()
+            for each in one.assignments
+            if each.rp_uuid == f'one L3_{number}'
+        ]
+        ways = request.demand.largest[hosts.WAYS]
+        new = test_stays.make(f'{request.key}/0', ways, None, request.during)
+        state = test_stays.make_state()
+        return all(
+            {*test_stays.come([*known, new], sign, state)}
+            <= {*test_stays.come(known, sign, state)}
+            for sign in test_stays.SIGNS
         )
 
     def unite(self, held: list[server_mod.PlannedServer], number: int) -> int:

@@ -15,6 +15,9 @@ from tests.unit.reservation.hosts import span
 
 TRACKER = cache_ways.CacheWaysTracker()
 
+#: Of the orders in which stays come that begin in the same second.
+SIGNS = (0, -1, 1)
+
 
 def make_state(taken: str = '0') -> cache_ways.CacheWaysState:
     return cache_ways.CacheWaysState(0xFF, int(taken, 2))
@@ -58,6 +61,38 @@ def rehearse(
     for one in made:
         one.play({each.key: each for each in found}, is_kept=True)
     return made
+
+
+def come(
+    known: Iterable[stays.Stay], sign: int, state: cache_ways.CacheWaysState
+) -> list[str]:
+    """Let all come in turn, and return those that find nothing.
+
+    :param sign: -1 for those with more ways first, 0 by their keys
+    """
+    has, refused = dict[str, Any](), []
+    ordered = sorted(known, key=lambda one: (sign * one.amount, one.key))
+    times = {
+        each for one in ordered for each in (one.during.start, one.during.end)
+    }
+    for second in sorted(times | {interval.ALWAYS}):
+        for one in ordered:
+            if one.during.end == second and one.key in has:
+                units = has.pop(one.key)
+                state = TRACKER.give(state, one.amount, units)
+        for one in ordered:
+            start = interval.ALWAYS if one.is_there else one.during.start
+            if start != second:
+                continue
+            if one.is_there:
+                state, has[one.key] = TRACKER.take(
+                    state, one.amount, one.units
+                )
+            elif TRACKER.fits(state, one.amount):
+                state, has[one.key] = TRACKER.take(state, one.amount)
+            else:
+                refused.append(one.key)
+    return refused
 
 
 class SettleTest(base.TestCase):
@@ -198,35 +233,12 @@ class RehearsalTest(base.TestCase):
     def find_refused(
         self, before: dict[str, stays.Stay], after: dict[str, stays.Stay]
     ) -> list[str | None]:
-        found = []
-        for sign in (0, -1, 1):
-            former = self.play(before.values(), sign)
-            refused = self.play(after.values(), sign)
+        found, state = [], make_state('10000')
+        for sign in SIGNS:
+            former = come(before.values(), sign, state)
+            refused = come(after.values(), sign, state)
             found.append(next((k for k in refused if k not in former), None))
         return found
-
-    def play(self, known: Iterable[stays.Stay], sign: int) -> list[str]:
-        """Let all come in turn, second by second."""
-        state, has, refused = make_state('10000'), dict[str, Any](), []
-        ordered = sorted(known, key=lambda one: (sign * one.amount, one.key))
-        for second in (interval.ALWAYS, *range(41)):
-            for one in ordered:
-                if one.during.end == second and one.key in has:
-                    units = has.pop(one.key)
-                    state = TRACKER.give(state, one.amount, units)
-            for one in ordered:
-                start = interval.ALWAYS if one.is_there else one.during.start
-                if start != second:
-                    continue
-                if one.is_there:
-                    state, has[one.key] = TRACKER.take(
-                        state, one.amount, one.units
-                    )
-                elif TRACKER.fits(state, one.amount):
-                    state, has[one.key] = TRACKER.take(state, one.amount)
-                else:
-                    refused.append(one.key)
-        return refused
 
     def test_what_does_not_change_is_not_played_again(self) -> None:
         found = [
