@@ -22,7 +22,8 @@ def read(
 ) -> publication.Publications:
     """Return host -> its publication.
 
-    :param promises: takes what is promised to reservations
+    :param promises: takes what is promised to reservations, but where its
+        room is held in placement
     :raises CommandError: there is no such database
     :raises ExtResourcesError: the database cannot be read
     """
@@ -39,7 +40,8 @@ def read(
         )
     schema.check(database)
     now = int(timeutils.utcnow_ts())
-    if promises is not None:
+    is_held = reservation_conf.find_lead(conf, ()) is not None
+    if promises is not None and not is_held:
         with database.transaction() as connection:
             reader.Reader(promises).refresh(connection, now)
     return publications.read(database, now)

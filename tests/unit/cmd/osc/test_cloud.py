@@ -22,12 +22,12 @@ class ReadPublishedTest(base.TestCase):
         super().setUp()
         self.path = pathlib.Path(self.make_folder()) / 'reservations.db'
         self.url = f'sqlite:///{self.path}'
-        config = self.path.with_name('nova.conf')
-        config.write_text(
+        self.config = self.path.with_name('nova.conf')
+        self.config.write_text(
             f'[ext_resources_reservation]\nconnection = {self.url}\n'
         )
         self.arguments = argparse.Namespace(
-            config_file=[str(config)], config_dir=None
+            config_file=[str(self.config)], config_dir=None
         )
 
     def test_a_file_that_does_not_exist_is_not_made(self) -> None:
@@ -65,3 +65,12 @@ class ReadPublishedTest(base.TestCase):
 
         self.assertEqual({'n1'}, promises.reservations.keys())
         self.assertTrue(promises.is_promised('a'))
+
+        # Then placement has what is promised, too: its room is held there.
+        with self.config.open('a') as file:
+            file.write('blocking_seconds = 3600\n')
+        promises = promises_mod.Promises()
+
+        cloud.read_published(self.arguments, promises)
+
+        self.assertTrue(promises.is_empty)
