@@ -183,6 +183,7 @@ class Reservations:
         *,
         reason: str = 'updated',
         flavors: needs_mod.Flavors = needs_mod.NO_FLAVORS,
+        is_undo: bool = False,
     ) -> records.Record:
         """Plan a reservation anew, as a whole or not at all.
 
@@ -192,6 +193,7 @@ class Reservations:
         :param changes: keys of an order, all but ``name`` and ``project``;
             ``zone`` may be None, for any
         :param reason: a sentence that is kept with the reservation
+        :param is_undo: whether it is made what it was: no limit forbids that
         :raises InvalidReservation: they make no sense, or there is no reason
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
             planned
@@ -205,7 +207,9 @@ class Reservations:
         """
         order_mod.check_reason(key, reason)
         for _attempt in range(_MAX_CHANGES):
-            request, answer = self._try_update(key, changes, reason, flavors)
+            request, answer = self._try_update(
+                key, changes, reason, flavors, is_undo
+            )
             if answer is not None:
                 counter_offer.check_planned(request, answer)
                 return self.get(key)
@@ -475,6 +479,7 @@ class Reservations:
         changes: order_mod.Document,
         reason: str,
         flavors: needs_mod.Flavors,
+        is_undo: bool,
     ) -> tuple[
         request_mod.Request, planner_mod.Plan | planner_mod.Refusal | None
     ]:
@@ -502,7 +507,7 @@ class Reservations:
             raise order_mod.refuse_time(request, 'starts_at', now)
         if request.during.end <= now and not known.state.is_final:
             raise order_mod.refuse_time(request, 'ends_at', now)
-        limits = self.limits.find(request.project)
+        limits = self.limits.find('' if is_undo else request.project)
         limits.check(request, now, known.during, servers=known.request.most)
         try:
             answer = admission.replace(

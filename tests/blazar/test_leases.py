@@ -351,6 +351,20 @@ class UpdateSeveralTest(base.BlazarTestCase):
                 self.assertEqual('PENDING', self.show(self.made)['status'])
                 self.delete(other)
 
+    def test_what_is_beyond_a_newer_limit_stays_too(self) -> None:
+        self.open_store().limits.set_limits('project', duration=HOUR)
+        for zone in ('north', 'south'):
+            with self.subTest(zone):
+                other = self.make('other', 6, 7, zone=zone, amount=2)
+
+                answer = self.update(
+                    self.made, start_date=self.date(6), end_date=self.date(7.5)
+                )
+
+                self.assertEqual(409, answer.status)
+                self.assertEqual([hours(2, 4)] * 2, self.list_during())
+                self.delete(other)
+
 
 class DeleteTest(base.BlazarTestCase):
     def test_what_is_left_of_its_time_is_free(self) -> None:

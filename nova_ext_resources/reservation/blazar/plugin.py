@@ -267,6 +267,7 @@ class ExtendedInstance(front.Front, base.BasePlugin):
                         key,
                         orders.make_undo(record),
                         reason='another reservation of the lease was refused',
+                        is_undo=True,
                     )
             except exception.ExtResourcesError as err:
                 LOG.error(
