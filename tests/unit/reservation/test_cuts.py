@@ -180,8 +180,12 @@ class CutsTest(base.TestCase):
         )
 
         for shown, free, words in (
-            (8, 6, 'x/0, or taken away as planned by capacity change night ('),
-            (4, 2, 'promised to reservation x/0 (1970'),
+            (
+                8,
+                6,
+                'x/0, or taken away as planned by capacity change night from',
+            ),
+            (4, 2, 'promised to reservation x/0 from 1970'),
         ):
             spare = spare_mod.Spare(
                 self.promises,
