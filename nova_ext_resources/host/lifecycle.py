@@ -304,9 +304,15 @@ class Lifecycle:
             yield
 
     def settle(self, entry: assignment.Entry) -> None:
-        """Give others what a guest had before a claim that is final now."""
-        with self._using(entry.consumer_uuid):
-            pass
+        """Give others what a guest had before a claim that is final now.
+
+        :param entry: as for :meth:`undo`
+        """
+        uuid = entry.consumer_uuid
+        with self._servers.hold(uuid):
+            unused = self._unused.get(uuid)
+            if unused is not None and unused.entry is entry:
+                self._settle(uuid)
 
     def _settle(self, consumer_uuid: str) -> None:
         self._unused.pop(consumer_uuid, None)

@@ -251,6 +251,16 @@ class FailedTest(RunningTestCase):
             self.host.release(OTHER)
             use(self.claim(with_host.make_claim(SERVER, 4)))
 
+    def test_placement_when_an_earlier_claim_becomes_final_late(self) -> None:
+        earlier = self.claim(claim_elsewhere())
+        entry = self.claim(with_host.make_claim(SERVER, 6))
+        self.host.settle(earlier)
+
+        self.host.undo(entry)
+
+        self.assertEqual(earlier, self.host.entries[SERVER])
+        self.assert_consistent(self.host)
+
     def test_no_more_is_kept_than_it_had_and_has(self) -> None:
         entry = self.claim(with_host.make_claim(SERVER, 4))
         self.host.claim(with_host.make_claim(OTHER, 7))
