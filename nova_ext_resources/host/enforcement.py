@@ -84,15 +84,18 @@ class Enforcement:
             nothing
         """
         wanted = frozenset(resource_classes)
+        failures = []
         for name, enforcer in self._enforcers.items():
             try:
                 with self._translated(name):
                     if any(map(enforcer.serves, wanted)):
                         enforcer.check_ready()
                         self._unready.discard(name)
-            except exception.ExtResourcesError:
+            except exception.ExtResourcesError as err:
                 self._unready.add(name)
-                raise
+                failures.append(err)
+        if failures:
+            raise failures[0]
 
     def find_refused(
         self, names: Collection[str], problems: Iterable[alarm.Problem]

@@ -267,6 +267,22 @@ class RefusedTest(EnforcementTestCase):
         self.enforcement.check_ready({SEATS})
         self.assertEqual({}, self.find())
 
+    def test_each_is_asked_whether_or_not_others_are_ready(self) -> None:
+        for failing in ((self.ways, self.seats), (self.ways,)):
+            for one in (self.ways, self.seats):
+                one.failing = {'ready'} if one in failing else set()
+
+            self.assertRaises(
+                exception.EnforcementFailed,
+                self.enforcement.check_ready,
+                {WAYS, SEATS},
+            )
+
+            self.assertEqual(
+                {SEATS, WAYS} if self.seats in failing else {WAYS},
+                self.find().keys(),
+            )
+
     def test_only_alarms_about_an_enforcer_stop_its_classes(self) -> None:
         for name, kind in alarm.KINDS.items():
             for subject, served in (('ways', {WAYS}), ('other', set())):
