@@ -168,8 +168,10 @@ def _check_cores(
 ) -> Iterable[str]:
     """Report a server to which Nova does not give whole cores.
 
-    It does so with "isolate", and with "require" where no thread of a core is
-    left over: cores have two. Without either it may, but does not promise it.
+    It does so with "require" where no thread of a core is left over: cores
+    have two; and with "isolate", which brings no server to cores with several
+    threads of ``cpu_dedicated_set``. Without either it may, but does not
+    promise it.
     """
     policy = request.requirement.thread_policy
     cells = assignment.Pinning(sizes=(len(request.cpus or ()),))
@@ -180,9 +182,8 @@ def _check_cores(
         yield (
             f'this host gives {name} only to servers with whole cores: the '
             'threads of a core share one limit; set hw:cpu_policy=dedicated '
-            'and hw:cpu_thread_policy=isolate on the flavor, or '
-            'hw:cpu_thread_policy=require with an even number of vCPUs in '
-            'each NUMA cell'
+            'and hw:cpu_thread_policy=require on the flavor, with an even '
+            'number of vCPUs in each NUMA cell (isolate for hosts without SMT)'
         )
 
 

@@ -528,7 +528,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
                 cpus=cpus and frozenset(cpus),
                 thread_policy=policy,
             )
-            self.assertIn('hw:cpu_thread_policy=isolate', str(err))
+            self.assertIn('hw:cpu_thread_policy=require on', str(err))
 
         self.start_with(
             SERVER, asked, cpus=frozenset({1, 25}), thread_policy='require'

@@ -345,7 +345,7 @@ class OfferedTest(base.TestCase):
 
             self.assertIs(step, fit.step)
         [reason] = [one.reason for one in fit.shortfalls]
-        self.assertIn('hw:cpu_thread_policy=isolate', reason)
+        self.assertIn('hw:cpu_thread_policy=require on', reason)
 
     def test_cpus_that_are_not_free_near_the_cache(self) -> None:
         published = dataclasses.replace(
