@@ -142,10 +142,12 @@ class Losses:
 
 def find_life() -> str:
     """Name the process that RMD is now, as far as this host shows it."""
-    pid = procfs.read_file(PID_FILE)[:9].strip()
-    process = procfs.Reader('/proc').find(int(pid) if pid.isdigit() else 0)
+    text = procfs.read_file(PID_FILE)[:9].strip()
+    pid = int(text) if text.isdigit() else 0
+    process = procfs.Reader('/proc').find(pid)
     boot = procfs.read_file('/proc/sys/kernel/random/boot_id').decode()
-    return f'{boot.strip()} {process}'
+    # In a container, its process may not be seen.
+    return f'{boot.strip()} {pid} {process}'
 
 
 _losses: dict[str, Losses] = {}
