@@ -93,6 +93,9 @@ class Runs:
         if document is None:
             return None, interval.FOREVER
         view = stats.make_view(document, self._trackers)
+        # What a host cannot do now says nothing of a later time.
+        rules = dataclasses.replace(view.constraints, refused={})
+        view = dataclasses.replace(view, constraints=rules)
         promised = spare.list_promises({place[0] for place in view.tracked})
         request = assignment.ClaimRequest(
             consumer_uuid='',

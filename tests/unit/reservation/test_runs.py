@@ -2,10 +2,15 @@
 
 """Tests that ways side by side are left for those who have reserved them."""
 
+import dataclasses
 import random
 from typing import Any
+from unittest import mock
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import runs as runs_mod
@@ -109,6 +114,25 @@ class RunsTest(base.TestCase):
         self.assertEqual(
             'x', self.find(view, self.promise('x', 4), rp_uuid=L3_1)
         )
+
+    def test_what_the_host_takes_none_of_now_is_had_later(self) -> None:
+        promise = self.promise('x', 4)
+        spare = mock.Mock(now=0)
+        spare.list_promises.return_value = [promise]
+        for refused in ({}, {WAYS: alarm.ENFORCER_FAILED}):
+            rules = constraints.Constraints(refused=refused)
+            view = builders.make_view([0xFF, 0], clos=1)
+            view = dataclasses.replace(view, constraints=rules)
+
+            broken, _end = self.runs.find_verdict(
+                stats.decode(stats.encode(view)),
+                {builders.RDT: {'resources': {builders.CLOS: 1}}},
+                builders.make_requirement(_={builders.CLOS: 1}),
+                spare,
+                is_floating=False,
+            )
+
+            self.assertIs(promise, broken)
 
     def test_what_amounts_decide_is_left_to_them(self) -> None:
         view = builders.make_view([0xFF, 0], clos=1)
