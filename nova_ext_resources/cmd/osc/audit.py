@@ -43,8 +43,7 @@ class Audit(cloud_command.CloudCommand, command.Lister):
 
     status = 0
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--in-progress',
             action='store_true',
@@ -65,7 +64,6 @@ class Audit(cloud_command.CloudCommand, command.Lister):
             help='with --repair: add a line of JSON to this file before and '
             'after each change',
         )
-        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:

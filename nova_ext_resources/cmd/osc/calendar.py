@@ -17,8 +17,7 @@ from nova_ext_resources.cmd.osc import window
 class ShowCalendar(store.StoreCommand):
     """Draw which reservation has what when: a Gantt chart."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window.add_window(parser)
         parser.add_argument(
             '--by',
@@ -39,7 +38,6 @@ class ShowCalendar(store.StoreCommand):
             help='write a picture to this file instead; one that is there is '
             'replaced',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         reservations = self.open(parsed_args)

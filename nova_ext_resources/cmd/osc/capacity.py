@@ -34,8 +34,7 @@ _Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 class ShowCapacity(store.StoreCommand, command.Lister):
     """Show what is free when: amounts, or how many servers fit."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window.add_window(parser)
         parser.add_argument(
             '--zone', metavar='<zone>', help='only this availability zone'
@@ -48,7 +47,6 @@ class ShowCapacity(store.StoreCommand, command.Lister):
             'it (default: a row wherever something changes)',
         )
         window.add_servers(parser, is_required=False)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Table:
         reservations = self.open(parsed_args)

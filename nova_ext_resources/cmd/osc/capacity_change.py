@@ -127,8 +127,7 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
     nothing is planned, and the reservations are named.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
         _add_what(parser)
         _add_times(parser)
@@ -139,7 +138,6 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
             help='why; it is kept, and shown with the change',
         )
         _add_force(parser, 'have what it takes')
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.create(
@@ -182,8 +180,7 @@ def _find_user() -> str:
 class ListCapacityChanges(store.StoreCommand, command.Lister):
     """List what is planned: maintenance, upgrades and cuts of capacity."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--all',
             dest='has_ended',
@@ -193,7 +190,6 @@ class ListCapacityChanges(store.StoreCommand, command.Lister):
         parser.add_argument(
             '--long', action='store_true', help='also why, by whom and when'
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).capacity_changes.list_changes(
@@ -207,10 +203,8 @@ class ListCapacityChanges(store.StoreCommand, command.Lister):
 class ShowCapacityChange(store.StoreCommand, command.ShowOne):
     """Show one of them."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         found = self.open(parsed_args).capacity_changes.get(parsed_args.name)
@@ -220,11 +214,9 @@ class ShowCapacityChange(store.StoreCommand, command.ShowOne):
 class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
     """Take one back: the capacity is what it is without it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
         _add_force(parser, 'count on what it adds')
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.delete(

@@ -44,6 +44,14 @@ def make_no_server(name: str) -> exceptions.CommandError:
 class CloudCommand(command.Command):
     """Has what the client knows of the cloud: credentials and endpoints."""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add those that only this command has: none by default."""
+
     @functools.cached_property
     def placement(self) -> placement_client.Client:
         return placement_client.Client(self.make_adapter('placement'))

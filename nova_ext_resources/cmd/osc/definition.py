@@ -70,14 +70,12 @@ class ListDefinitions(cloud.CloudCommand, command.Lister):
 class ShowDefinition(cloud.CloudCommand, command.ShowOne):
     """Show which providers have a resource class, and who requests it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             'resource_class',
             metavar='<resource-class>',
             help='such as CUSTOM_LLC_WAYS',
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -31,8 +31,7 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
     1, something would; 2, that is not known, or not all of it.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--file',
             metavar='<path>',
@@ -47,7 +46,6 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
             help='name of the hypervisor, as "openstack hypervisor list" '
             'shows it',
         )
-        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:

@@ -69,8 +69,7 @@ class Explain(cloud.DrawnCommand):
     Or why a server did not start, or was refused a move.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         choice = parser.add_mutually_exclusive_group(required=True)
         choice.add_argument(
             '--server',
@@ -86,7 +85,6 @@ class Explain(cloud.DrawnCommand):
             f'each provider (default: only if they are {_MAX_ASKED} or fewer)',
         )
         cloud.add_units(parser)
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -34,8 +34,7 @@ _Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 class ListHosts(cloud.CloudCommand, command.Lister):
     """List hosts with their extended resources, and how much is free."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--summary',
             action='store_true',
@@ -50,7 +49,6 @@ class ListHosts(cloud.CloudCommand, command.Lister):
             'VCPU',
         )
         cloud.add_units(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Table:
         columns, rows = self._list_rows(parsed_args)
@@ -121,15 +119,13 @@ def _sum_up(
 class ShowHost(cloud.DrawnCommand):
     """Show who has which part of the resources of a host."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             'host',
             metavar='<host>',
             help='name of the host, as "openstack hypervisor list" shows it',
         )
         cloud.add_units(parser)
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

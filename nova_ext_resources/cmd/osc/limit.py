@@ -51,8 +51,7 @@ class SetLimit(store.StoreCommand, command.ShowOne):
     where nothing is named here. What is reserved already stays.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_project(parser)
         for name, what in (
             ('--max-ahead', 'how far from now its reservations may start'),
@@ -65,7 +64,6 @@ class SetLimit(store.StoreCommand, command.ShowOne):
                 help=f'{what}: {window.DURATIONS}, or {limits_mod.NONE} for '
                 'no limit (default: as for all projects)',
             )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
@@ -93,10 +91,8 @@ class ListLimits(store.StoreCommand, command.Lister):
 class DeleteLimit(store.StoreCommand):
     """Let a project have the limits that hold for all."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_project(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.open(parsed_args).limits.delete_limits(parsed_args.project)

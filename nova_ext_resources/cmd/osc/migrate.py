@@ -38,8 +38,7 @@ class Migrate(cloud.CloudCommand, command.Lister):
 
     status = 0
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--host', metavar='<host>', help='only this hypervisor'
         )
@@ -68,7 +67,6 @@ class Migrate(cloud.CloudCommand, command.Lister):
             help='move classes of one host back to its compute node, while '
             'its nova-compute is down. Needs --host and --resource-class',
         )
-        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         return int(super().run(parsed_args) or self.status)

@@ -45,8 +45,7 @@ class SetQuota(store.StoreCommand, command.ShowOne):
     already stays, also if it is more.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_names(parser)
         parser.add_argument(
             'unit_hours',
@@ -62,7 +61,6 @@ class SetQuota(store.StoreCommand, command.ShowOne):
             help='for how long counts what is over, and for how long what has '
             f'no end (default: {quota_mod.DEFAULT_DAYS})',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
@@ -80,15 +78,13 @@ class SetQuota(store.StoreCommand, command.ShowOne):
 class ListQuotas(store.StoreCommand, command.Lister):
     """List what projects may reserve, and what they have reserved of it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--project',
             metavar='<id>',
             type=window.text,
             help='only those of this project',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).quotas.list_quotas(parsed_args.project)
@@ -98,10 +94,8 @@ class ListQuotas(store.StoreCommand, command.Lister):
 class DeleteQuota(store.StoreCommand):
     """Let a project reserve as much of a resource class as there is."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_names(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.open(parsed_args).quotas.delete_quota(

@@ -143,8 +143,7 @@ class _ShowRecord(store.StoreCommand, command.ShowOne):
 class CreateReservation(_ShowRecord):
     """Reserve capacity for servers of one flavor, all or nothing."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
         window.add_servers(parser, is_required=True)
         _add_changeable(parser, ' (default: %s)')
@@ -154,7 +153,6 @@ class CreateReservation(_ShowRecord):
             help="id of the project that it is for (default: the operators')",
         )
         _add_reason(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         document = {
@@ -176,13 +174,11 @@ class UpdateReservation(_ShowRecord):
     changed, and servers released. An empty zone is any.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
         window.add_servers(parser, is_required=False)
         _add_changeable(parser, '%.0s')
         _add_reason(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         changes = {
@@ -207,10 +203,8 @@ class UpdateReservation(_ShowRecord):
 class ShowReservation(_ShowRecord):
     """Show a reservation, and what happened to it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
@@ -221,11 +215,9 @@ class ShowReservation(_ShowRecord):
 class CancelReservation(_ShowRecord):
     """Release a reservation; what is left of its time is free at once."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
         _add_reason(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         reservations = self.open(parsed_args)
@@ -237,8 +229,7 @@ class CancelReservation(_ShowRecord):
 class ListReservations(store.StoreCommand, command.Lister):
     """List reservations by their start."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument
         add(
             '--from',
@@ -277,7 +268,6 @@ class ListReservations(store.StoreCommand, command.Lister):
             'servers there; reads the hosts',
         )
         add('--long', action='store_true', help='with more columns')
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         reservations = self.open(parsed_args)

@@ -36,8 +36,7 @@ class Simulate(cloud.DrawnCommand):
     Of one flavor; or of several, in the proportion in which they come.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         choice = parser.add_mutually_exclusive_group(required=True)
         wanted.add_flavor(parser, choice)
         choice.add_argument(
@@ -56,7 +55,6 @@ class Simulate(cloud.DrawnCommand):
             f'rounds of a mix (default: {_MOST})',
         )
         cloud.add_units(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Data:
         self._promises = promises_mod.Promises()

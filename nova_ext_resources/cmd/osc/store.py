@@ -34,7 +34,11 @@ class StoreCommand(command.Command):
         """Return a parser with the arguments that all commands have."""
         parser = super().get_parser(prog_name)
         config_files.add_arguments(parser)
+        self.add_arguments(parser)
         return parser
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add those that only this command has: none by default."""
 
     def open(self, arguments: argparse.Namespace) -> 'api.Reservations':
         """Open the store that the arguments name.

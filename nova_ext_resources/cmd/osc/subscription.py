@@ -78,8 +78,7 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
     The secret by which they are signed is shown only now.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument
         add('url', metavar='<url>', type=window.text, help='a URL of https')
         add(
@@ -139,7 +138,6 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
             help='whsec_ and 24 to 64 bytes in base64; other users of this '
             'machine can see it (default: a new one)',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         document = {
@@ -166,15 +164,13 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
 class ListSubscriptions(store.StoreCommand, command.Lister):
     """List subscriptions. What may be a token in a URL is not shown."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             '--project',
             metavar='<id>',
             type=window.text,
             help='only those of this project',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).subscriptions.list_subscriptions(
@@ -188,10 +184,8 @@ class ListSubscriptions(store.StoreCommand, command.Lister):
 class ShowSubscription(store.StoreCommand, command.ShowOne):
     """Show a subscription: its events, and whether they arrive."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_id(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         found = self.open(parsed_args).subscriptions.get(
@@ -203,10 +197,8 @@ class ShowSubscription(store.StoreCommand, command.ShowOne):
 class DeleteSubscription(store.StoreCommand):
     """Delete a subscription. No further notifications are sent."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_id(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.open(parsed_args).subscriptions.delete(parsed_args.subscription)

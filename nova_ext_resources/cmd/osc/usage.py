@@ -35,13 +35,11 @@ _Row: TypeAlias = tuple[Any, ...]
 class ShowUsage(cloud.CloudCommand, command.Lister):
     """Show what a server holds, on which providers."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             'server', metavar='<server>', help='uuid or name of the server'
         )
         cloud.add_units(parser)
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
