@@ -268,10 +268,10 @@ class Shortfall:
         it is not known
     """
 
-    rp_uuid: str
+    rp_uuid: str = ''
     resource_class: str
     requested: int
-    available: int
+    available: int = 0
     reason: str
     is_permanent: bool = False
     rp_key: str = dataclasses.field(default='', compare=False)

@@ -75,7 +75,6 @@ def _make_shortfall(
         rp_uuid=rp_uuid,
         resource_class=resource_class,
         requested=requested,
-        available=0,
         reason=reason,
         is_permanent=True,
     )

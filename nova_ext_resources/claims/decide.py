@@ -248,7 +248,6 @@ def _list_gone(
                     rp_uuid=rp_uuid,
                     resource_class=resource_class,
                     requested=amount,
-                    available=0,
                     reason='this host no longer offers it; enable '
                     'its plugin in [ext_resources] inventory_providers, or '
                     'mend what keeps the plugin from finding it',
@@ -364,10 +363,8 @@ def _explain_attributes(
 ) -> tuple[exception.Shortfall, ...]:
     return tuple(
         exception.Shortfall(
-            rp_uuid='',
             resource_class=name,
             requested=0,
-            available=0,
             reason=str(err),
             is_permanent=True,
         )
@@ -396,7 +393,6 @@ def list_missing(
         got = allocated.get(resource_class, 0)
         if resource_class in view.resource_classes and got < amount:
             yield exception.Shortfall(
-                rp_uuid='',
                 resource_class=resource_class,
                 requested=amount,
                 available=got,

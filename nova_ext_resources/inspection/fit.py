@@ -453,5 +453,5 @@ def _make_shortfall(
         resource_class=resource_class,
         requested=requested,
         reason=reason,
-        **{'rp_uuid': '', 'available': 0, **fields},
+        **fields,
     )

@@ -300,7 +300,6 @@ def explain(promise: promises_mod.Promise) -> exception.Shortfall:
         rp_uuid=place[0],
         resource_class=place[1],
         requested=amount,
-        available=0,
         reason=f'reservation {promise.request.key} needs so many side by '
         f'side from {start} on, and they would not be left',
     )

@@ -255,7 +255,6 @@ def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
         rp_uuid=place[0],
         resource_class=place[1],
         requested=amount,
-        available=0,
         reason=f'the host was created anew since reservation '
         f'{promise.request.key} was planned on it, and has other resource '
         f'providers now; {advice}',

@@ -52,7 +52,6 @@ class CacheAffinityTest(base.ClaimTest):
                 rp_uuid=rp_uuid,
                 resource_class=resource_class,
                 requested=request.allocations[rp_uuid][resource_class],
-                available=0,
                 reason=reason,
                 is_permanent=request.is_floating,
             )

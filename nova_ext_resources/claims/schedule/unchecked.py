@@ -21,10 +21,8 @@ def find_unchecked(
     """
     return tuple(
         exception.Shortfall(
-            rp_uuid='',
             resource_class=subject,
             requested=amount,
-            available=0,
             reason=f'nobody checks resource:{subject}:{name} on this host: '
             'its nova-compute has no driver of nova-ext-resources',
             is_permanent=True,

@@ -47,7 +47,6 @@ def _make_shortfalls(
             rp_uuid=one.rp_uuid,
             resource_class=one.resource_class,
             requested=one.amount,
-            available=0,
             reason=reason,
             is_permanent=is_permanent,
             rp_key=one.rp_key,
