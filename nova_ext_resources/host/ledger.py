@@ -5,8 +5,8 @@
 SQLite in WAL mode, one connection that writes, every change synced to the
 disk before the call returns (``synchronous=FULL``): nothing on the host is
 changed for a server of which the ledger has no entry. A second process that
-opens the same ledger to write is refused; others read it beside the first
-one, see :func:`read_entries`.
+opens the same ledger to write is refused; others can read it beside the first
+one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,8 +54,6 @@ _LOST = 'was deleted, replaced, emptied or changed by another program'
 _CLOSE_OTHERS = (
     'End other programs that write to it, such as the sqlite3 tool.'
 )
-
-_READ_AS_OWNER = 'Run this as the user that nova-compute runs as.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,25 +314,6 @@ class Ledger:
             db.execute('COMMIT')
             self._written = written
         self._status = Status(last_success_at=_read_clock())
-
-
-def read_entries(path: str) -> dict[str, assignment.Entry]:
-    """Return all entries of a ledger by consumer uuid, read only.
-
-    For tools that run beside the process that writes it. They neither wait
-    for it nor keep it from starting or writing.
-
-    :raises LedgerError: it cannot be read, or another release wrote it
-    """
-    with (
-        _translated(path, 'cannot be read', advice=_READ_AS_OWNER),
-        _read_only(path) as db,
-    ):
-        if tables.check_version(db) != tables.VERSION:
-            raise tables.VersionError(
-                'it was written by an older release; start nova-compute once'
-            )
-        return tables.read(db)
 
 
 @contextlib.contextmanager

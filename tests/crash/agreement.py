@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import dataclasses
 from typing import Any, TYPE_CHECKING
 
-from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import allocations
@@ -18,6 +17,7 @@ from tests.crash import promises
 from tests.crash import records
 from tests.crash import seen as seen_mod
 from tests.crash import transfers
+from tests import ledgers
 
 if TYPE_CHECKING:
     from tests.crash import operations
@@ -191,7 +191,7 @@ def _find_blocking(seen: seen_mod.Seen, server_uuid: str) -> str | None:
 
 def _compare_ledger(seen: seen_mod.Seen) -> Iterator[str]:
     said = seen.said
-    stored = ledger.read_entries(said['ledger'])
+    stored = ledgers.read_entries(said['ledger'])
     if {u: _sort(e) for u, e in stored.items()} != {
         u: _sort(e) for u, e in said['entries'].items()
     }:

@@ -15,12 +15,12 @@ from nova import objects
 from nova.virt import fake as nova_fake
 
 from nova_ext_resources.host import allocated
-from nova_ext_resources.host import ledger
 from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import request
 from tests.functional.virt import base
+from tests import ledgers
 
 State = assignment.State
 
@@ -266,7 +266,7 @@ class MovesTestCase(base.NovaTestCase):
         self, host: str, entries: Mapping[str, assignment.Entry]
     ) -> None:
         path = self.get_ext(host)._ledger_path
-        stored = ledger.read_entries(path)
+        stored = ledgers.read_entries(path)
         self.assertEqual(
             {uuid: _sort(one) for uuid, one in entries.items()},
             {uuid: _sort(one) for uuid, one in stored.items()},

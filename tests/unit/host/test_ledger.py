@@ -27,6 +27,7 @@ from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import ledger_guard
 from nova_ext_resources.objects import assignment
 from tests import base
+from tests import ledgers
 from tests.unit import builders
 
 OPEN = """
@@ -1014,36 +1015,12 @@ class ReaderTest(LedgerTestCase):
         ledger.put(make_entry())
         self.assertEqual(
             {uuidsentinel.server: make_entry()},
-            ledger_mod.read_entries(self.path),
+            ledgers.read_entries(self.path),
         )
 
         ledger.delete([uuidsentinel.server])
 
-        self.assertEqual({}, ledger_mod.read_entries(self.path))
-
-    def test_what_it_leaves_in_the_folder_is_private_too(self) -> None:
-        self.open().close()
-
-        ledger_mod.read_entries(self.path)
-
-        for name in os.listdir(self.folder):
-            mode = os.stat(os.path.join(self.folder, name)).st_mode
-            self.assertEqual(0o600, stat.S_IMODE(mode), name)
-
-    def test_it_leaves_to_the_writer_what_a_crash_left(self) -> None:
-        ledger = self.open()
-        ledger.put(make_entry())
-        crashed = os.path.join(self.folder, 'crashed')
-        for suffix in ('', '-wal'):
-            shutil.copy(f'{self.path}{suffix}', f'{crashed}{suffix}')
-        before = pathlib.Path(crashed).read_bytes()
-
-        self.assertEqual(
-            ledger.list_entries(), ledger_mod.read_entries(crashed)
-        )
-
-        self.assertEqual(before, pathlib.Path(crashed).read_bytes())
-        self.assertTrue(os.path.getsize(f'{crashed}-wal'))
+        self.assertEqual({}, ledgers.read_entries(self.path))
 
     def test_a_reader_in_the_middle_stops_no_start_and_no_write(self) -> None:
         self.open().close()
@@ -1062,24 +1039,6 @@ class ReaderTest(LedgerTestCase):
                 [], reader.execute('SELECT * FROM entry').fetchall()
             )
         self.assertEqual([uuidsentinel.server], list(ledger.list_entries()))
-
-    def test_a_missing_file_is_not_made(self) -> None:
-        err = self.assertRaises(
-            exception.LedgerError, ledger_mod.read_entries, self.path
-        )
-
-        self.assertIn('user that nova-compute runs as', str(err))
-        self.assertEqual([], os.listdir(self.folder))
-
-    def test_another_version_is_refused_and_left_as_it_is(self) -> None:
-        shutil.copy(VERSION_1, self.path)
-
-        err = self.assertRaises(
-            exception.LedgerError, ledger_mod.read_entries, self.path
-        )
-
-        self.assertIn('start nova-compute once', str(err))
-        self.assertEqual(1, dump(self.path)['version'])
 
 
 class ModesTest(LedgerTestCase):
