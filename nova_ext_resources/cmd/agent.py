@@ -19,7 +19,6 @@ from nova_ext_resources.cmd import configuration
 from nova_ext_resources.cmd import log
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import state
-from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.host import agent as agent_mod
 from nova_ext_resources.objects import alarm
@@ -98,15 +97,7 @@ def _set_up_log(options: argparse.Namespace) -> None:
     conf = cfg.ConfigOpts()
     logging.register_options(conf)
     files, folders = configuration.find_files(options)
-    try:
-        reader.parse(conf, files, folders)
-    except cfg.Error as err:
-        raise values.make_unreadable_error(err, [*files, *folders]) from err
-    if not (
-        conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
-    ):
-        # Otherwise nobody would see the log: oslo.log drops it by default.
-        conf.set_default('use_stderr', True)
+    reader.parse(conf, files, folders)
     log.set_up(conf, _PROGRAM)
 
 

@@ -43,10 +43,15 @@ class LogFile(handlers.WatchedFileHandler):
 
 
 def set_up(conf: cfg.ConfigOpts, program: str) -> None:
-    """Log to where the options say.
+    """Log to where the options say; to standard error if they do not.
 
     :raises InvalidConfiguration: that cannot be; the log goes where it went
     """
+    if not (
+        conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
+    ):
+        # Otherwise nobody would see the log: oslo.log drops it by default.
+        conf.set_default('use_stderr', True)
     root = std_logging.getLogger()
     before = [*root.handlers]
     try:

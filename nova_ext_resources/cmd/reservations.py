@@ -17,7 +17,6 @@ from oslo_log import log as logging
 from nova_ext_resources.cmd import log
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import reservation as reservation_conf
-from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import loop
 from nova_ext_resources.reservation.manager import signals
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.upgrade_tables:
             return _upgrade(conf)
         turn = loading.make_turn(conf, is_once=options.once)
-        _set_up_log(conf)
+        log.set_up(conf, 'nova-ext-resources')
     except exception.ExtResourcesError as err:
         print(err, file=sys.stderr)
         return 1
@@ -111,26 +110,10 @@ def read_conf(options: argparse.Namespace) -> cfg.ConfigOpts:
     files, folders = files or [], folders or []
     conf = cfg.ConfigOpts()
     logging.register_options(conf)
-    try:
-        reader.parse(conf, files, folders)
-    except cfg.Error as err:
-        raise values.make_unreadable_error(err, [*files, *folders]) from None
+    reader.parse(conf, files, folders)
     if problems := reservation_conf.list_misspelt(conf):
         raise _refuse(', '.join(files), '; '.join(problems))
     return conf
-
-
-def _set_up_log(conf: cfg.ConfigOpts) -> None:
-    """Log to where the options say.
-
-    :raises InvalidConfiguration: that cannot be
-    """
-    if not (
-        conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
-    ):
-        # Otherwise nobody would see the log: oslo.log drops it by default.
-        conf.set_default('use_stderr', True)
-    log.set_up(conf, 'nova-ext-resources')
 
 
 def _refuse(value: str | None, reason: str) -> exception.InvalidConfiguration:
@@ -191,7 +174,7 @@ def _make_another(conf: cfg.ConfigOpts) -> turn_mod.Turn:
     """
     another = loading.make_turn(conf)
     try:
-        _set_up_log(conf)
+        log.set_up(conf, 'nova-ext-resources')
     except exception.InvalidConfiguration:
         another.close()
         raise

@@ -2,8 +2,7 @@
 
 """Reads Nova's configuration files for one host."""
 
-from collections.abc import Iterator, Sequence
-import contextlib
+from collections.abc import Sequence
 import os
 import re
 import socket
@@ -18,6 +17,9 @@ from nova_ext_resources import exception
 
 #: Characters that are replaced in a file name.
 _UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
+
+#: How oslo.config quotes a line that it cannot read: it may have a password.
+_QUOTED = re.compile(r": '.*'\s*$", re.DOTALL)
 
 
 def read_conf(
@@ -52,22 +54,9 @@ def read_host(files: Sequence[str], folders: Sequence[str]) -> str:
     """
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.StrOpt('host', default=socket.gethostname()))
-    with _readable(*files, *folders):
-        parse(conf, files, folders)
+    parse(conf, files, folders)
     host: str = conf.host
     return host
-
-
-@contextlib.contextmanager
-def _readable(*paths: str) -> Iterator[None]:
-    """Explain why files cannot be read.
-
-    :raises InvalidConfiguration: they cannot be read
-    """
-    try:
-        yield
-    except cfg.Error as err:
-        raise values.make_unreadable_error(err, paths) from None
 
 
 def _parse(
@@ -77,8 +66,7 @@ def _parse(
     host_conf.register_opts(conf)
     fake_conf.register_opts(conf)
     metrics_conf.register_opts(conf)
-    with _readable(*files, *folders, *last):
-        parse(conf, files, folders, *last)
+    parse(conf, files, folders, *last)
     for part in (host_conf, fake_conf, metrics_conf):
         values.check(conf, part.GROUP.name, part.OPTS)
     return conf
@@ -93,7 +81,7 @@ def parse(
     """Read configuration files, without any defaults.
 
     :param last: files that are read after the folders
-    :raises oslo_config.cfg.Error: a file cannot be read, or an option of the
+    :raises InvalidConfiguration: a file cannot be read, or an option of the
         log has a wrong value
     """
     # As arguments they are read in this order, and the last one wins.
@@ -111,11 +99,21 @@ def parse(
         )
     # Options of the log are arguments as well, and argparse ends the program
     # for a wrong value: also one that runs, and reads its options again.
-    except SystemExit as err:
-        raise cfg.Error(
+    except SystemExit:
+        reason = (
             'an option of the log has a wrong value, which standard error '
             'names'
-        ) from err
+        )
+    except cfg.Error as err:
+        reason = _QUOTED.sub('', str(err))
+    else:
+        return
+    # Not chained: the text of oslo.config may show a secret.
+    raise exception.InvalidConfiguration(
+        option='--config-file, --config-dir',
+        value=', '.join([*files, *folders, *last]),
+        reason=f'{reason}; correct the file, or the arguments of the service',
+    )
 
 
 def make_file_name(host: str) -> str:

@@ -26,8 +26,6 @@ _NEEDED = {
     types.Port: 'a whole number is needed',
     types.Float: 'a number is needed',
 }
-#: How oslo.config quotes a line that it cannot read: it may have a password.
-_QUOTED = re.compile(r": '.*'\s*$", re.DOTALL)
 
 
 def load(
@@ -71,18 +69,6 @@ def checked(option: str, value: object) -> Iterator[None]:
         raise exception.InvalidConfiguration(
             option=option, value=value, reason=str(err)
         ) from err
-
-
-def make_unreadable_error(
-    err: cfg.Error, paths: Iterable[str]
-) -> exception.InvalidConfiguration:
-    """Return the error for files that cannot be read as configuration."""
-    return exception.InvalidConfiguration(
-        option='--config-file, --config-dir',
-        value=', '.join(paths),
-        reason=f'{_QUOTED.sub("", str(err))}; correct the file, or the '
-        'arguments of the service',
-    )
 
 
 def _refuse(

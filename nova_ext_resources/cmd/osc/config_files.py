@@ -10,7 +10,6 @@ from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import reservation as reservation_conf
-from nova_ext_resources.conf import values
 
 _USE = (
     'of Nova, for the database of the reservations and the credentials for '
@@ -54,10 +53,8 @@ def read(arguments: argparse.Namespace) -> cfg.ConfigOpts:
     )
     files, folders = arguments.config_file, arguments.config_dir
     if files is None and folders is None:
-        files, folders = (
-            cfg.find_config_files('nova'),
-            cfg.find_config_dirs('nova'),
-        )
+        files = cfg.find_config_files('nova')
+        folders = cfg.find_config_dirs('nova')
         if not files and not folders:
             raise exceptions.CommandError(
                 'There is no nova.conf where Nova looks for it, such as '
@@ -65,10 +62,7 @@ def read(arguments: argparse.Namespace) -> cfg.ConfigOpts:
             )
     files, folders = files or [], folders or []
     conf = cfg.ConfigOpts()
-    try:
-        reader.parse(conf, files, folders)
-    except cfg.Error as err:
-        raise values.make_unreadable_error(err, [*files, *folders]) from None
+    reader.parse(conf, files, folders)
     if problems := reservation_conf.list_misspelt(conf):
         raise exceptions.CommandError('\n'.join(problems))
     return conf

@@ -14,7 +14,6 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import reservation as reservation_conf
-from nova_ext_resources.conf import values as values_mod
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import errors
@@ -323,12 +322,7 @@ def read_conf() -> cfg.ConfigOpts:
     """
     files, folders = options.list_files(cfg.CONF)
     conf = cfg.ConfigOpts()
-    try:
-        reader.parse(conf, files, folders)
-    except cfg.Error as err:
-        raise values_mod.make_unreadable_error(
-            err, [*files, *folders]
-        ) from None
+    reader.parse(conf, files, folders)
     if problems := reservation_conf.list_misspelt(conf):
         raise exception.InvalidConfiguration(
             option=f'[{reservation_conf.GROUP.name}]',
