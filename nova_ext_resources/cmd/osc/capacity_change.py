@@ -104,15 +104,9 @@ def _make_long(one: capacity_change.CapacityChange) -> tuple[Any, ...]:
     return (*_make_row(one), one.reason, one.created_by, created_at)
 
 
-def _name_fields() -> list[str]:
-    return [one.lower().replace(' ', '_') for one in _LONG]
-
-
-def _show(
-    outcome: 'capacity_mod.Outcome',
-) -> store.Fields:
+def _show(outcome: 'capacity_mod.Outcome') -> store.Fields:
     """Return the fields of a change, and what became of reservations."""
-    names = (*_name_fields(), 'moved', 'degraded')
+    names = (*store.name_fields(_LONG), 'moved', 'degraded')
     return names, (
         *_make_long(outcome.change),
         format_columns.ListColumn(sorted(outcome.way.moved)),
@@ -208,7 +202,7 @@ class ShowCapacityChange(store.StoreCommand, command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         found = self.open(parsed_args).capacity_changes.get(parsed_args.name)
-        return tuple(_name_fields()), _make_long(found)
+        return store.name_fields(_LONG), _make_long(found)
 
 
 class DeleteCapacityChange(store.StoreCommand, command.ShowOne):

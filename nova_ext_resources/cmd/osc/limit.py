@@ -73,8 +73,7 @@ class SetLimit(store.StoreCommand, command.ShowOne):
             ahead=parsed_args.max_ahead,
             duration=parsed_args.max_duration,
         )
-        names = (one.lower().replace(' ', '_') for one in _COLUMNS)
-        return tuple(names), _make_row(reservations, made)
+        return store.name_fields(_COLUMNS), _make_row(reservations, made)
 
 
 class ListLimits(store.StoreCommand, command.Lister):

@@ -71,20 +71,14 @@ class SetQuota(store.StoreCommand, command.ShowOne):
             parsed_args.unit_hours,
             days=parsed_args.days,
         )
-        names = (one.lower().replace(' ', '_') for one in _COLUMNS)
-        return tuple(names), _make_row(use)
+        return store.name_fields(_COLUMNS), _make_row(use)
 
 
 class ListQuotas(store.StoreCommand, command.Lister):
     """List what projects may reserve, and what they have reserved of it."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--project',
-            metavar='<id>',
-            type=window.text,
-            help='only those of this project',
-        )
+        window.add_project(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).quotas.list_quotas(parsed_args.project)

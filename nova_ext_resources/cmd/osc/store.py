@@ -22,6 +22,11 @@ Fields: TypeAlias = tuple[tuple[str, ...], tuple[Any, ...]]
 Rows: TypeAlias = tuple[tuple[str, ...], Iterable[Iterable[Any]]]
 
 
+def name_fields(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the fields of one thing, of which many are rows."""
+    return tuple(one.lower().replace(' ', '_') for one in columns)
+
+
 class StoreCommand(command.Command):
     """Works on the store itself, so that it asks no keystone who calls.
 

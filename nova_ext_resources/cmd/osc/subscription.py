@@ -165,12 +165,7 @@ class ListSubscriptions(store.StoreCommand, command.Lister):
     """List subscriptions. What may be a token in a URL is not shown."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--project',
-            metavar='<id>',
-            type=window.text,
-            help='only those of this project',
-        )
+        window.add_project(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         found = self.open(parsed_args).subscriptions.list_subscriptions(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arguments that name a time, and what servers need."""
+"""The arguments that name a time, a project, and what servers need."""
 
 import argparse
 from typing import Any
@@ -113,6 +113,16 @@ def add_servers(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
         action=parseractions.KeyValueAction,
         help='with --resource: an extra spec that a flavor would have, such '
         'as trait:HW_CPU_X86_AVX512F=required; may be repeated',
+    )
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that leaves out what other projects have."""
+    parser.add_argument(
+        '--project',
+        metavar='<id>',
+        type=text,
+        help='only those of this project',
     )
 
 
