@@ -103,6 +103,25 @@ def write(
     return Outcome.WRITTEN
 
 
+def degrade(
+    database: database_mod.Database,
+    one: progress.Unfinished,
+    now: int,
+    reason: str,
+    cause: cause_mod.Cause,
+) -> bool:
+    """Write that a reservation has lost something, and log that as an error.
+
+    :returns: whether nothing failed
+    """
+    LOG.error(
+        'Reservation %(key)s is degraded: %(reason)s',
+        {'key': one.key, 'reason': reason},
+    )
+    degraded = state_mod.State.DEGRADED
+    return write(database, one, degraded, now, reason, cause=cause).is_well
+
+
 def attempt(
     what: str,
     function: Callable[_P, bool],

@@ -449,15 +449,4 @@ class Draining:
     def _degrade(
         self, one: progress.Unfinished, reason: str, now: int
     ) -> bool:
-        LOG.error(
-            'Reservation %(key)s is degraded: %(reason)s',
-            {'key': one.key, 'reason': reason},
-        )
-        return chores.write(
-            self._database,
-            one,
-            State.DEGRADED,
-            now,
-            reason,
-            cause=Cause.SHORTAGE,
-        ).is_well
+        return chores.degrade(self._database, one, now, reason, Cause.SHORTAGE)

@@ -269,18 +269,8 @@ class Outages:
             lack = states.find_lack(changes)
             if lack is None or lack.reason in words:
                 return True
-        LOG.error(
-            'Reservation %(key)s is degraded: %(reason)s',
-            {'key': one.key, 'reason': reason},
-        )
-        return chores.write(
-            self._database,
-            one,
-            State.DEGRADED,
-            view.now,
-            reason,
-            cause=Cause.OUTAGE if lost else Cause.CAPACITY,
-        ).is_well
+        cause = Cause.OUTAGE if lost else Cause.CAPACITY
+        return chores.degrade(self._database, one, view.now, reason, cause)
 
     def _is_move_due(self, one: progress.Unfinished, view: _View) -> bool:
         """Return whether a loss is believed, as one is that was planned."""
