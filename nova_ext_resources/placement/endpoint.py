@@ -58,16 +58,17 @@ class Endpoint:
                 params=params,
                 headers={'OpenStack-API-Version': f'placement {version}'},
                 raise_exc=False,
-                **self._timeout(),
+                **bound_wait(self._adapter),
             )
         errors.raise_for_response(response, action=action, rejected=rejected)
         return response
 
-    def _timeout(self) -> dict[str, float]:
-        """Bound the wait even if the session has no timeout."""
-        if self._adapter.session.timeout is not None:
-            return {}
-        return {'timeout': placement_conf.DEFAULT_TIMEOUT}
+
+def bound_wait(adapter: ks_adapter.Adapter) -> dict[str, float]:
+    """Return what bounds a wait even if the session has no timeout."""
+    if adapter.session.timeout is not None:
+        return {}
+    return {'timeout': placement_conf.DEFAULT_TIMEOUT}
 
 
 def path(*parts: str) -> str:

@@ -159,7 +159,7 @@ class Reservations:
         admission = self._survey.find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
         # what has started meanwhile must not be moved.
-        now = self._now()
+        now = self.now()
         request = order_mod.make_request(order, demand, now, flavor)
         if request.during.start < now:
             raise order_mod.refuse_time(request, 'starts_at', now)
@@ -234,7 +234,7 @@ class Reservations:
             # What has ended by the clock is not cancelled.
             state_mod.check_next(key, known.state, state_mod.State.CANCELLED)
         self._survey.find_changing().change(
-            key, state_mod.State.CANCELLED, now=self._now(), reason=reason
+            key, state_mod.State.CANCELLED, now=self.now(), reason=reason
         )
         return self.get(key)
 
@@ -327,7 +327,7 @@ class Reservations:
         try:
             return [*amounts.list_amounts(fleet, during, zone=zone, step=step)]
         except ValueError as err:
-            raise _refuse_capacity('step', str(err)) from err
+            raise _refuse_step(err) from err
 
     def list_fits(
         self,
@@ -365,7 +365,7 @@ class Reservations:
         try:
             return retry.call(count)
         except ValueError as err:
-            raise _refuse_capacity('step', str(err)) from err
+            raise _refuse_step(err) from err
 
     def read_figures(self) -> figures_mod.Figures:
         """Return how much is promised, taken and lent now, in all zones.
@@ -378,7 +378,7 @@ class Reservations:
         held = [
             (one.state, one.servers) for one in found if not one.state.is_final
         ]
-        return figures_mod.make_figures(fleet, held, self._now())
+        return figures_mod.make_figures(fleet, held, self.now())
 
     def make_chart(
         self, during: interval.Interval, *, by_zone: bool = False
@@ -403,7 +403,7 @@ class Reservations:
 
     def now(self) -> int:
         """Return seconds since the epoch, as all decisions here count them."""
-        return self._now()
+        return int(self._clock())
 
     # Life
 
@@ -434,9 +434,6 @@ class Reservations:
 
     # What is behind
 
-    def _now(self) -> int:
-        return int(self._clock())
-
     def _list(
         self,
         *,
@@ -449,7 +446,7 @@ class Reservations:
         with self._database.transaction() as connection:
             return records.list_records(
                 connection,
-                self._now(),
+                self.now(),
                 key=key,
                 name=name,
                 during=during,
@@ -491,7 +488,7 @@ class Reservations:
         has_needs = order_mod.check_changes(key, changes)
         needs = self._needs.read(key, changes, flavors) if has_needs else None
         admission = self._survey.find_admission()
-        now = self._now()  # As in create, not before the hosts are read.
+        now = self.now()  # As in create, not before the hosts are read.
         known = self.get(key)
         request = order_mod.change_request(
             known.request, known.during, changes, now, needs
@@ -546,7 +543,7 @@ _CAPACITY = 'capacity'
 _LIST = 'list'
 
 
-def _refuse_capacity(field: str, reason: str) -> exception.InvalidReservation:
+def _refuse_step(err: ValueError) -> exception.InvalidReservation:
     return exception.InvalidReservation(
-        key=_CAPACITY, field=field, reason=reason
+        key=_CAPACITY, field='step', reason=str(err)
     )

@@ -98,13 +98,8 @@ class Calendar:
 
     def __init__(self) -> None:
         self._columns: dict[view.Place, _Column] = {}
-        self._bookings: dict[str, Booking] = {}
+        self.bookings: dict[str, Booking] = {}
         self._changed: set[view.Place] = set()
-
-    @property
-    def bookings(self) -> Mapping[str, Booking]:
-        """Key -> what is booked under it."""
-        return self._bookings
 
     @property
     def places(self) -> frozenset[view.Place]:
@@ -140,20 +135,20 @@ class Calendar:
         :raises ValueError: the key is in use, or an amount is not a number
             of units; nothing is booked
         """
-        if key in self._bookings:
+        if key in self.bookings:
             raise ValueError(f'{key} is booked already; remove it first')
         for place, amount in places.items():
             _check_amount('amount', amount, place, 1)
             self._find(place)
-        self._bookings[key] = Booking(during, dict(places))
-        self._book(self._bookings[key], 1)
+        self.bookings[key] = Booking(during, dict(places))
+        self._book(self.bookings[key], 1)
 
     def remove(self, key: str) -> Booking:
         """Take a booking out, and return it.
 
         :raises KeyError: there is no such booking
         """
-        booking = self._bookings.pop(key)
+        booking = self.bookings.pop(key)
         self._book(booking, -1)
         return booking
 
@@ -239,9 +234,9 @@ class Calendar:
         Later answers about times before it are as if all that holds then had
         held always.
         """
-        for key, booking in list(self._bookings.items()):
+        for key, booking in list(self.bookings.items()):
             if booking.during.end <= before:
-                del self._bookings[key]
+                del self.bookings[key]
         for column in self._columns.values():
             column.forget(before)
 

@@ -53,7 +53,7 @@ class Fleet:
         self._changes: dict[
             str, list[tuple[interval.Interval, view_obj.HostView | None]]
         ] = {name: [] for name in self.hosts}
-        self._bookings: dict[str, server_mod.PlannedServer] = {}
+        self.bookings: dict[str, server_mod.PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
         self._held: dict[str, interval.Table[server_mod.PlannedServer]] = {}
         #: Host -> keys of bookings that may not have units of their own yet.
@@ -98,11 +98,6 @@ class Fleet:
             self.calendar,
             {name: self._list_own(name) for name in self.hosts},
         )
-
-    @property
-    def bookings(self) -> Mapping[str, server_mod.PlannedServer]:
-        """Key -> booking."""
-        return self._bookings
 
     def _leave_out(self, host: host_mod.Host) -> host_mod.Host:
         """Return a host without what cannot be foreseen."""
@@ -223,7 +218,7 @@ class Fleet:
 
         :raises KeyError: there is no such booking
         """
-        server = self._bookings.pop(key)
+        server = self.bookings.pop(key)
         self.calendar.remove(key)
         for place in server.places:
             self._held[place[0]].drop(server)
@@ -384,7 +379,7 @@ class Fleet:
         new = self._unsettled.pop(name, None)
         if new is None:
             return
-        booked = [self._bookings[key] for key in new if key in self._bookings]
+        booked = [self.bookings[key] for key in new if key in self.bookings]
         for place in self._units[name]:
             chosen = stays_mod.settle(
                 *self._find_tracker(place, name),
@@ -392,11 +387,11 @@ class Fleet:
                 self._list_stays(place, booked),
             )
             for key, units in chosen.items():
-                self._exchange(_put_units(self._bookings[key], place, units))
+                self._exchange(_put_units(self.bookings[key], place, units))
 
     def _exchange(self, server: server_mod.PlannedServer) -> None:
         """Let a booking have other units of the same places."""
-        self._bookings[server.key] = server
+        self.bookings[server.key] = server
         for rp_uuid, _resource_class in server.places:
             self._held[rp_uuid].put(server)
 

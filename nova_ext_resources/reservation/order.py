@@ -296,7 +296,7 @@ def make_request(
         key,
         demand=demand,
         during=_read_during(key, document, start, now, interval.FOREVER),
-        delay=_read_seconds(key, document, 'delay', 0),
+        delay=_read_seconds(key, document, 'delay'),
         least=document.get('servers', 1),
         most=document.get('at_most', 0),
         zone=document.get('zone'),
@@ -336,7 +336,7 @@ def change_request(
         key,
         demand=demand,
         during=_read_during(key, changes, start, now, during.end),
-        delay=_read_seconds(key, changes, 'delay', 0),
+        delay=_read_seconds(key, changes, 'delay'),
         least=least,
         most=changes.get('at_most', default),
         zone=changes.get('zone', request.zone),
@@ -387,7 +387,7 @@ def _read_during(
         raise _refuse(key, 'duration', 'name an end or a duration, not both')
     end = _read_time(key, document, 'ends_at', end, now)
     if 'duration' in document:
-        seconds = _read_seconds(key, document, 'duration', 0)
+        seconds = _read_seconds(key, document, 'duration')
         end = interval.add_seconds(start, seconds)
     try:
         return interval.Interval(start, end)
@@ -406,11 +406,9 @@ def _read_time(
         raise _refuse(key, field, str(err)) from err
 
 
-def _read_seconds(
-    key: str, document: Document, field: str, default: int
-) -> int:
+def _read_seconds(key: str, document: Document, field: str) -> int:
     if field not in document:
-        return default
+        return 0
     try:
         return times.parse_seconds(document[field])
     except ValueError as err:
@@ -422,7 +420,7 @@ def _read_expiry(
 ) -> int | None:
     if 'expires_after' not in document:
         return default
-    return _read_seconds(key, document, 'expires_after', 0)
+    return _read_seconds(key, document, 'expires_after')
 
 
 def _validate(key: str, document: Document, schema: Document) -> None:

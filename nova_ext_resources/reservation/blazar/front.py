@@ -85,7 +85,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         """
         with (
             self._answer(needs_hosts='zone' in query) as reservations,
-            _refusing('query'),
+            _refusing(),
         ):
             during = documents.read_window(query, reservations.now())
             scope = _SCOPES.get(query.get('scope', 'overlapping'))
@@ -174,10 +174,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
 
         :param query: may have ``from``, ``until``, ``zone`` and ``step``
         """
-        with (
-            self._answer(needs_hosts=True) as reservations,
-            _refusing('query'),
-        ):
+        with self._answer(needs_hosts=True) as reservations, _refusing():
             found = reservations.list_amounts(
                 **documents.read_parts(query, reservations.now())
             )
@@ -190,10 +187,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
             ``resources``
         """
         flavors = self._read_flavors(query)
-        with (
-            self._answer(needs_hosts=True) as reservations,
-            _refusing('query'),
-        ):
+        with self._answer(needs_hosts=True) as reservations, _refusing():
             order: dict[str, Any] = {}
             if 'flavor' in query:
                 order['flavor'] = query['flavor']
@@ -335,8 +329,8 @@ def _check_own(reservations: api.Reservations, key: str) -> None:
 
 
 @contextlib.contextmanager
-def _refusing(field: str) -> Iterator[None]:
-    """Refuse what cannot be read.
+def _refusing() -> Iterator[None]:
+    """Refuse a query that cannot be read.
 
     :raises InvalidReservation: it cannot
     """
@@ -344,5 +338,5 @@ def _refusing(field: str) -> Iterator[None]:
         yield
     except (ValueError, exception.ReservationNotFound) as err:
         raise exception.InvalidReservation(
-            key='of the query', field=field, reason=str(err)
+            key='of the query', field='query', reason=str(err)
         ) from err

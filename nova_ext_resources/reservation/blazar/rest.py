@@ -31,10 +31,11 @@ def list_reservations(_req: object, query: Mapping[str, str]) -> Any:
     """List reservations, of a window if one is named."""
     policies.authorise('get')
     wanted = {name: one for name, one in query.items() if name != 'all'}
+    is_all = asking.read_flag(query, 'all')
     found = asking.ask(
         'list_reservations',
         query=wanted,
-        project=_find_project(is_all=asking.read_flag(query, 'all')),
+        project=_find_project('all_projects', is_all=is_all),
         has_hosts=policies.may('hosts'),
     )
     return api_utils.render(reservations=found)
@@ -62,7 +63,7 @@ def show_reservation(_req: object, reservation_id: str) -> Any:
     found = asking.ask(
         'get_reservation',
         reservation_id=reservation_id,
-        project=_find_project(),
+        project=_find_project('all_projects'),
         has_hosts=policies.may('hosts'),
     )
     return api_utils.render(reservation=found)
@@ -80,7 +81,7 @@ def update_reservation(
         reservation_id=reservation_id,
         changes=data,
         user=context.current().user_id,
-        project=_find_project(),
+        project=_find_project('all_projects'),
     )
     return api_utils.render(reservation=found)
 
@@ -93,7 +94,7 @@ def cancel_reservation(_req: object, reservation_id: str) -> Any:
         'cancel_order',
         reservation_id=reservation_id,
         user=context.current().user_id,
-        project=_find_project(),
+        project=_find_project('all_projects'),
     )
     return api_utils.render()
 
@@ -173,7 +174,8 @@ def delete_capacity_change(
 def list_subscriptions(_req: object, query: Mapping[str, str]) -> Any:
     """List who is told of what; of all projects if that is asked for."""
     policies.authorise('subscriptions_get')
-    project = _find_subscriber(is_all=asking.read_flag(query, 'all'))
+    is_all = asking.read_flag(query, 'all')
+    project = _find_project('subscriptions_all', is_all=is_all)
     found = asking.ask('list_subscriptions', project=project)
     return api_utils.render(subscriptions=found)
 
@@ -203,7 +205,7 @@ def show_subscription(_req: object, subscription_id: str) -> Any:
     found = asking.ask(
         'get_subscription',
         subscription_id=subscription_id,
-        project=_find_subscriber(),
+        project=_find_project('subscriptions_all'),
     )
     return api_utils.render(subscription=found)
 
@@ -215,27 +217,18 @@ def delete_subscription(_req: object, subscription_id: str) -> Any:
     asking.ask(
         'delete_subscription',
         subscription_id=subscription_id,
-        project=_find_subscriber(),
+        project=_find_project('subscriptions_all'),
     )
     return api_utils.render()
 
 
-def _find_subscriber(*, is_all: bool = True) -> str | None:
-    """Return the project whose subscriptions are meant, None for all.
+def _find_project(policy: str, *, is_all: bool = True) -> str | None:
+    """Return the project of which something is asked for, None for all.
 
-    :param is_all: whether those of all are asked for, by who may
+    :param policy: by which a caller may ask for what all projects have
+    :param is_all: whether the caller does
     """
-    if is_all and policies.may('subscriptions_all'):
-        return None
-    return policies.get_project()
-
-
-def _find_project(*, is_all: bool = True) -> str | None:
-    """Return the project whose reservations are meant, None for all.
-
-    :param is_all: whether those of all are asked for, by who may
-    """
-    if is_all and policies.may('all_projects'):
+    if is_all and policies.may(policy):
         return None
     return policies.get_project()
 

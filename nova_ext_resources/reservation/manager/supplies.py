@@ -38,6 +38,8 @@ class Supplies:
     """Follows what placement shows, from one pass to the next.
 
     :param is_once: there is no other pass
+    :ivar late: the changes that should have come and have not, as far as the
+        log says so
     """
 
     def __init__(
@@ -55,13 +57,7 @@ class Supplies:
         self._asked_at = interval.ALWAYS
         #: Place -> since when something is lost there.
         self._since: dict[view_obj.Place, int] = {}
-        #: The changes that are late, as far as the log says so.
-        self._late: Set[str] = frozenset()
-
-    @property
-    def late(self) -> Set[str]:
-        """The changes that should have come, and have not."""
-        return self._late
+        self.late: Set[str] = frozenset()
 
     def is_due(self, now: int) -> bool:
         """Return whether placement is to be read again."""
@@ -122,14 +118,14 @@ class Supplies:
             if any(amount > 0 for amount in one.amounts.values())
         }
         late = late & more.keys()
-        for key in sorted(late - self._late):
+        for key in sorted(late - self.late):
             LOG.warning(
                 'Capacity change %(key)s is late: %(what)s. What was promised '
                 'with it is moved, or degraded. Change the inventory when it '
                 'has come, or delete the change.',
                 {'key': key, 'what': more[key].describe(is_late=True)},
             )
-        self._late = late
+        self.late = late
 
     def _watch(
         self,

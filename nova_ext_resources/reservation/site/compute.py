@@ -11,9 +11,9 @@ from keystoneauth1 import adapter as ks_adapter
 from keystoneauth1 import exceptions as ks_exc
 import requests
 
-from nova_ext_resources.conf import placement as placement_conf
 from nova_ext_resources import exception
 from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.placement import endpoint
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import nova_server
 
@@ -295,7 +295,7 @@ class Compute:
                 method,
                 raise_exc=False,
                 **{'microversion': MICROVERSION, **fields},
-                **self._timeout(),
+                **endpoint.bound_wait(self._adapter),
             )
         except (
             ks_exc.ClientException,
@@ -309,12 +309,6 @@ class Compute:
         if response.status_code >= 400 and not is_not_found(response):
             raise _refuse(action, response)
         return response
-
-    def _timeout(self) -> dict[str, float]:
-        """Bound the wait even if the session has no timeout."""
-        if self._adapter.session.timeout is not None:
-            return {}
-        return {'timeout': placement_conf.DEFAULT_TIMEOUT}
 
     def _understand(
         self, action: str, parse: Callable[[Any], _T], answer: Any
