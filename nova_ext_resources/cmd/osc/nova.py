@@ -5,7 +5,6 @@
 from collections.abc import Collection, Iterator, Mapping
 import re
 from typing import Any
-import urllib.parse
 
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
@@ -298,23 +297,6 @@ class Nova(compute_mod.Compute):
             action, '/os-migrations', 'migrations', 'uuid', **query
         ):
             yield self._understand(action, _parse_move, one)
-
-    def _page(
-        self, action: str, path: str, noun: str, key: str, **query: str
-    ) -> Iterator[dict[str, Any]]:
-        """Return all items of all pages.
-
-        :param key: of an item, what names it as a marker
-        """
-        last = ''
-        while True:
-            marker = {'marker': last} if last else {}
-            url = f'{path}?{urllib.parse.urlencode({**query, **marker})}'
-            page = self._ask(action, url, noun)
-            if not page or str(page[-1][key]) == last:
-                return
-            yield from page
-            last = str(page[-1][key])
 
 
 def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:

@@ -71,13 +71,9 @@ class Compute:
 
     def _list_flavors(self, action: str) -> Iterator[dict[str, Any]]:
         """Return all flavors, the public ones and those of projects."""
-        query, marker = '/flavors/detail?is_public=None', ''
-        while page := self._ask(action, f'{query}{marker}', 'flavors'):
-            yield from page
-            last = self._understand(action, lambda one: one[-1]['id'], page)
-            if marker == f'&marker={last}':
-                break  # It knows no pages.
-            marker = f'&marker={last}'
+        return self._page(
+            action, '/flavors/detail', 'flavors', is_public='None'
+        )
 
     def list_zones(self) -> dict[str, str]:
         """Return the uuid of each aggregate that is an availability zone.
@@ -109,27 +105,18 @@ class Compute:
         :raises ComputeUnavailable: there is no sensible answer
         """
         action = 'list hypervisors'
-        down: set[str] = set()
-        marker = ''
-        while page := self._ask(
-            action, f'/os-hypervisors?limit={_PAGE}{marker}', 'hypervisors'
-        ):
-            down.update(
-                self._understand(
-                    action,
-                    lambda found: [
-                        str(one['hypervisor_hostname'])
-                        for one in found
-                        if one['state'] == 'down'
-                    ],
-                    page,
-                )
-            )
-            last = self._understand(action, lambda one: one[-1]['id'], page)
-            if marker == f'&marker={last}':
-                break  # It knows no pages.
-            marker = f'&marker={last}'
-        return frozenset(down)
+        found = self._page(
+            action, '/os-hypervisors', 'hypervisors', limit=_PAGE
+        )
+        return self._understand(
+            action,
+            lambda _: frozenset(
+                str(one['hypervisor_hostname'])
+                for one in found
+                if one['state'] == 'down'
+            ),
+            None,
+        )
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of any project, None if there is none.
@@ -171,22 +158,17 @@ class Compute:
         :param project: that has them; None for all projects
         :raises ComputeUnavailable: there is no sensible answer
         """
-        action, query = 'list servers of all projects', ''
+        action = 'list servers of all projects'
+        query: dict[str, Any] = {'all_tenants': 1, 'limit': _PAGE}
         if project is not None:
             action = f'list servers of project {project}'
-            query = f'&project_id={urllib.parse.quote(project, safe="")}'
-        query = f'/servers/detail?all_tenants=1&limit={_PAGE}{query}'
-        found: list[nova_server.NovaServer] = []
-        marker = ''
-        while page := self._ask(action, f'{query}{marker}', 'servers'):
-            found += (
-                self._understand(action, _parse_server, one) for one in page
+            query['project_id'] = project
+        return [
+            self._understand(action, _parse_server, one)
+            for one in self._page(
+                action, '/servers/detail', 'servers', **query
             )
-            last = f'&marker={found[-1].uuid}'
-            if marker == last:
-                break  # It knows no pages.
-            marker = last
-        return found
+        ]
 
     def unshelve(self, uuid: str, node: str) -> None:
         """Ask for a server to be unshelved on a host.
@@ -271,6 +253,26 @@ class Compute:
             f'/servers/{uuid}/metadata',
             json={'metadata': dict(metadata)},
         )
+
+    def _page(
+        self, action: str, path: str, noun: str, key: str = 'id', **query: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Return all items of all pages.
+
+        :param key: of an item, what names it as a marker
+        """
+        last = ''
+        while True:
+            marker = {'marker': last} if last else {}
+            url = f'{path}?{urllib.parse.urlencode({**query, **marker})}'
+            page = self._ask(action, url, noun)
+            if not page:
+                return
+            end = self._understand(action, lambda one: str(one[-1][key]), page)
+            if end == last:
+                return  # It knows no pages.
+            yield from page
+            last = end
 
     def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
         response = self._send(action, 'GET', url)
