@@ -66,6 +66,23 @@ def load_classes(
     return {name: by_name[name] for name in names}
 
 
+def load_subclasses(namespace: str, kind: type[T]) -> list[type[T]]:
+    """Return the classes of all installed plugins.
+
+    :param kind: what each of them must be
+    :raises PluginLoadFailed: one cannot be imported, or is something else
+    """
+    classes = load_classes(namespace)
+    for name, cls in classes.items():
+        if not issubclass(cls, kind):
+            raise exception.PluginLoadFailed(
+                plugin=name,
+                namespace=namespace,
+                reason=f'{cls!r} is not a {kind.__name__}',
+            )
+    return list(classes.values())
+
+
 def list_names(namespace: str) -> list[str]:
     """Return the names of all installed plugins, without loading them."""
     return list(_read_names(namespace, tuple(sys.path)))

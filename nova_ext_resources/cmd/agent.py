@@ -22,6 +22,7 @@ from nova_ext_resources.conf import state
 from nova_ext_resources import exception
 from nova_ext_resources.host import agent as agent_mod
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
@@ -166,7 +167,7 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
                 },
             )
             while True:
-                _report(agent)
+                _report(agent.metrics.read_health())
                 signals.wait(_REPORT)
         finally:
             agent.stop()
@@ -174,9 +175,8 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
         return err.number
 
 
-def _report(agent: agent_mod.Agent) -> None:
+def _report(health: health_obj.HostHealth) -> None:
     """Tell systemd how the host is; not that it is alive when it is not."""
-    health = agent.read_health()
     lines = [f'STATUS=host {health.host}: {health.status.value}']
     if all(one.name != alarm.STALLED for one in health.alarms):
         lines.append(systemd.ALIVE)

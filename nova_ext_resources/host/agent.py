@@ -21,7 +21,6 @@ from nova_ext_resources.host import loading
 from nova_ext_resources.host import metrics
 from nova_ext_resources.host import old_inventory
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import memory
@@ -183,10 +182,6 @@ class Agent(worker.Worker):
         is_well = not failure and not self.host.found.failures
         self._failures = 0 if is_well else self._failures + 1
         return publisher.find_delay(self._failures, self._interval)
-
-    def read_health(self) -> health_obj.HostHealth:
-        """Return how the host is, without I/O."""
-        return self.metrics.read_health()
 
     def _check_unpublished(self) -> None:
         """Report what this program has no provider for.

@@ -348,11 +348,7 @@ class Enforcement:
                     if uuids is not None:
                         applied[name] = frozenset(uuids)
             except exception.ExtResourcesError as err:
-                problems.append(
-                    alarm.from_error(
-                        err, default=alarm.ENFORCER_FAILED, subject=name
-                    )
-                )
+                problems.append(alarm.from_error(err, subject=name))
         return applied, problems
 
     def list_problems(self) -> list[alarm.Problem]:
@@ -363,11 +359,7 @@ class Enforcement:
                 with self._translated(name):
                     problems += enforcer.list_problems()
             except exception.ExtResourcesError as err:
-                problems.append(
-                    alarm.from_error(
-                        err, default=alarm.ENFORCER_FAILED, subject=name
-                    )
-                )
+                problems.append(alarm.from_error(err, subject=name))
         return problems
 
     def list_in_guests(

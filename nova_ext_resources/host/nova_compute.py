@@ -30,7 +30,7 @@ class NovaCompute:
     :ivar on_deleted: called after providers were deleted from placement
     :ivar list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
-        entries; called in a thread, after :meth:`.HostService.accept_host`
+        entries; called in a thread, after :meth:`.Periodic.accept_host`
     :ivar find_migrations: see :data:`.migrations.FindMigrations`
     :ivar explain: see :data:`.unheld.Explain`
     :ivar examine: see :data:`.orphans.Examine`; called like ``list_roles``

@@ -273,8 +273,8 @@ class HostService:
         """Discover, repair, publish, and go on in threads.
 
         Nova goes on with its own start afterwards: nothing is released before
-        :meth:`accept_host`. What has to leave placement does so before this
-        returns, when Nova has not read its provider tree yet.
+        :meth:`.Periodic.accept_host`. What has to leave placement does so
+        before this returns, when Nova has not read its provider tree yet.
 
         :raises InvalidConfiguration: see :meth:`.Metrics.prepare`, which this
             calls unless the caller has; nothing was started
@@ -327,10 +327,6 @@ class HostService:
         self.allocated.stop()
         self.unheld.stop()
         self.host.close()
-
-    def accept_host(self) -> None:
-        """Note that Nova has checked host name and cell. No I/O."""
-        self.periodic.accept_host()
 
     def notice_node(self) -> None:
         """Note that Nova is about to write its provider tree. No I/O.

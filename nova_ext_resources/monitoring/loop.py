@@ -23,6 +23,7 @@ class SweepLoop(worker.Worker):
     :ivar interval: seconds from the start of a sweep to that of the next
     :param host: name of this host, for the log
     :param on_sweep: called in the thread with each sweep
+    :ivar latest: the sweep that ended last; None before the first
     """
 
     THREAD = 'ext-resources-monitoring'
@@ -40,18 +41,13 @@ class SweepLoop(worker.Worker):
         self.interval = interval
         self._host = host
         self._on_sweep = on_sweep
-        self._latest: sample.Sweep | None = None
+        self.latest: sample.Sweep | None = None
         self._logged: tuple[str, frozenset[str]] = ('', frozenset())
-
-    @property
-    def latest(self) -> sample.Sweep | None:
-        """Return the sweep that ended last; None before the first."""
-        return self._latest
 
     def run_once(self) -> None:
         """Sweep, and pass the result on; raises nothing."""
         swept = self._sweep_safely()
-        self._latest = swept
+        self.latest = swept
         self._log(swept)
         try:
             self._on_sweep(swept)

@@ -314,10 +314,7 @@ def find_name(err: BaseException, default: str) -> str:
     return default
 
 
-def from_error(
-    err: BaseException, *, default: str, subject: str = ''
-) -> Problem:
-    """Make a problem of an error."""
-    return Problem(
-        alarm=find_name(err, default), subject=subject, text=str(err)
-    )
+def from_error(err: BaseException, *, subject: str) -> Problem:
+    """Make a problem of an error of an enforcer."""
+    name = find_name(err, ENFORCER_FAILED)
+    return Problem(alarm=name, subject=subject, text=str(err))

@@ -44,15 +44,9 @@ def all_filters() -> list[type[filters.BaseHostFilter]]:
 
     :raises PluginLoadFailed: one cannot be imported, or is no filter
     """
-    classes = plugins.load_classes(plugins.SCHEDULER_FILTERS)
-    for name, cls in classes.items():
-        if not issubclass(cls, filters.BaseHostFilter):
-            raise exception.PluginLoadFailed(
-                plugin=name,
-                namespace=plugins.SCHEDULER_FILTERS,
-                reason=f'{cls!r} is not a BaseHostFilter',
-            )
-    return list(classes.values())
+    return plugins.load_subclasses(
+        plugins.SCHEDULER_FILTERS, filters.BaseHostFilter
+    )
 
 
 class ExtendedResourcesFilter(filters.BaseHostFilter):

@@ -36,15 +36,9 @@ def all_weighers() -> list[type[weights.BaseHostWeigher]]:
 
     :raises PluginLoadFailed: one cannot be imported, or is not a weigher
     """
-    classes = plugins.load_classes(plugins.SCHEDULER_WEIGHERS)
-    for name, cls in classes.items():
-        if not issubclass(cls, weights.BaseHostWeigher):
-            raise exception.PluginLoadFailed(
-                plugin=name,
-                namespace=plugins.SCHEDULER_WEIGHERS,
-                reason=f'{cls!r} is not a BaseHostWeigher',
-            )
-    return list(classes.values())
+    return plugins.load_subclasses(
+        plugins.SCHEDULER_WEIGHERS, weights.BaseHostWeigher
+    )
 
 
 class ExtendedResourcesWeigher(weights.BaseHostWeigher):

@@ -148,9 +148,11 @@ def from_conf(
 class Tuner:
     """Moves burst ways and bandwidth between the servers of one host.
 
-    Only one thread may call it at a time; any thread may read its properties.
+    Only one thread may call it at a time; any thread may read its attributes.
 
     :param clock: seconds, the same clock as that of the readings
+    :ivar changes: resource class -> number of changes since the start
+    :ivar problems: what is wrong now, each in a sentence
     """
 
     def __init__(
@@ -173,18 +175,8 @@ class Tuner:
         self._recorded: dict[
             pressure.PoolKey, tuple[float, tuple[object, ...]]
         ] = {}
-        self._problems: tuple[str, ...] = ()
-        self._changes: Mapping[str, int] = {}
-
-    @property
-    def changes(self) -> Mapping[str, int]:
-        """Resource class -> number of changes since the start."""
-        return self._changes
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What is wrong now, each in a sentence."""
-        return self._problems
+        self.problems: tuple[str, ...] = ()
+        self.changes: Mapping[str, int] = {}
 
     def run_once(
         self, readings: Iterable[pressure.Reading]
@@ -209,7 +201,7 @@ class Tuner:
             made = self._run(fresh, now)
         except exception.ExtResourcesError as err:
             failure = f'the units that may be tuned are not known: {err}'
-        self._problems = tuple(
+        self.problems = tuple(
             text
             for text in (
                 failure,
@@ -308,8 +300,8 @@ class Tuner:
             self._state, [move], pools, self._settings.limits, now
         )
         # A new one: others may be reading the old one.
-        count = self._changes.get(move.resource_class, 0)
-        self._changes = {**self._changes, move.resource_class: count + 1}
+        count = self.changes.get(move.resource_class, 0)
+        self.changes = {**self.changes, move.resource_class: count + 1}
         return True
 
     def _set(

@@ -282,7 +282,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         # Nova calls it first after its checks of host name and cell.
-        self._ext.accept_host()
+        self._ext.periodic.accept_host()
         data: dict[str, Any] = super().get_available_resource(nodename)
         if data:
             own = {**self._ext.host.list_stats(), stats.LIVE_KEY: '1'}

@@ -91,7 +91,7 @@ class AgentTest(backends.Static):
         agent.do_round()
         [problem] = [
             one
-            for one in agent.read_health().alarms
+            for one in agent.metrics.read_health().alarms
             if one.name == alarm.OLD_INVENTORY
         ]
         self.assertEqual('CUSTOM_SEAT', problem.subject)
@@ -111,7 +111,7 @@ class AgentTest(backends.Static):
 
         [problem] = [
             one
-            for one in agent.read_health().alarms
+            for one in agent.metrics.read_health().alarms
             if one.name == alarm.PROVIDER_CONFIG
         ]
         self.assertEqual('host1_STATIC CUSTOM_SEAT', problem.subject)

@@ -5,12 +5,10 @@
 import datetime
 import os
 import socket
-from typing import cast
 
 import fixtures
 
 from nova_ext_resources.cmd import agent
-from nova_ext_resources.host import agent as host_agent
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health
 from tests import base
@@ -18,23 +16,18 @@ from tests import base
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-class Host:
-    """Has the alarms that it is made with."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def read_health(self) -> health.HostHealth:
-        return health.HostHealth(
-            host='cpu1',
-            at=NOW,
-            status=health.HealthStatus.FAILING,
-            parts=(),
-            alarms=tuple(
-                alarm.Alarm(name=name, subject='', text='', since=NOW)
-                for name in self._names
-            ),
-        )
+def make_health(*names: str) -> health.HostHealth:
+    """Make the health of a host with alarms of these names."""
+    return health.HostHealth(
+        host='cpu1',
+        at=NOW,
+        status=health.HealthStatus.FAILING,
+        parts=(),
+        alarms=tuple(
+            alarm.Alarm(name=name, subject='', text='', since=NOW)
+            for name in names
+        ),
+    )
 
 
 class ReportTest(base.TestCase):
@@ -43,7 +36,7 @@ class ReportTest(base.TestCase):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
             server.bind(path)
             with fixtures.EnvironmentVariable('NOTIFY_SOCKET', path):
-                agent._report(cast(host_agent.Agent, Host(*alarms)))
+                agent._report(make_health(*alarms))
             return server.recv(100)
 
     def test_a_host_that_is_not_well_is_alive(self) -> None:

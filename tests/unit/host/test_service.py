@@ -605,7 +605,7 @@ class LifeTest(HostServiceTestCase):
         again.periodic.run_round()
         self.assertEqual({SERVER}, set(again.host.entries))
 
-        again.accept_host()
+        again.periodic.accept_host()
 
         self.wait_for_release(again)
 
@@ -626,7 +626,7 @@ class LifeTest(HostServiceTestCase):
         asked: list[dict[str, object]] = []
         again = self.restart(list_roles)
 
-        again.accept_host()
+        again.periodic.accept_host()
 
         self.wait_for_release(again)
         self.assertEqual([{SERVER}] * 3, [set(one) for one in asked])
@@ -648,7 +648,7 @@ class LifeTest(HostServiceTestCase):
         )
         again = self.restart(list_roles)
 
-        again.accept_host()
+        again.periodic.accept_host()
 
         self.wait_until(lambda: SERVER not in again.host.entries)
         self.assertEqual({OTHER}, set(again.host.entries))
@@ -660,7 +660,7 @@ class LifeTest(HostServiceTestCase):
 
         again = self.restart(list_roles)
 
-        again.accept_host()
+        again.periodic.accept_host()
 
         self.wait_until(lambda: SERVER not in again.host.entries)
         self.assertEqual({OTHER}, set(again.host.entries))

@@ -66,9 +66,7 @@ class ProblemTest(base.TestCase):
             (OddError(), alarm_mod.ENFORCER_FAILED),
         ):
             with self.subTest(err=repr(err)):
-                one = alarm_mod.from_error(
-                    err, default=alarm_mod.ENFORCER_FAILED, subject='rmd'
-                )
+                one = alarm_mod.from_error(err, subject='rmd')
 
                 self.assertEqual(name, one.alarm)
                 self.assertEqual('rmd', one.subject)
