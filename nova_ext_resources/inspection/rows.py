@@ -250,11 +250,7 @@ def _agree(
 
     Room that is held for planned servers is not known to the host.
     """
-    real = {
-        consumer: held
-        for consumer, held in allocated.items()
-        if not hold.may_be_hold(consumer)
-    }
+    real = hold.leave_out(allocated)
     said = {
         consumer: held
         for consumer, one in holders.items()

@@ -6,6 +6,7 @@ Where Nova's scheduler does not know what is promised, such a consumer keeps
 others out. It is no server: Nova knows nothing of it.
 """
 
+from collections.abc import Mapping
 import uuid
 
 #: As placement shows it; a server of Nova has ``INSTANCE`` or none.
@@ -35,3 +36,12 @@ def may_be_hold(consumer_uuid: str) -> bool:
     The uuids of Nova's servers and migrations are random.
     """
     return uuid.UUID(consumer_uuid).version == 5
+
+
+def leave_out(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return what consumers have of something, without those of this kind."""
+    return {
+        consumer: amount
+        for consumer, amount in amounts.items()
+        if not may_be_hold(consumer)
+    }

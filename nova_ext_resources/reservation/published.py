@@ -93,11 +93,7 @@ def _agrees(
     Room that is held for planned servers is not known to the host.
     """
     capacity = _find_capacity(counted, place)
-    real = {
-        consumer: amount
-        for consumer, amount in used.items()
-        if not hold.may_be_hold(consumer)
-    }
+    real = hold.leave_out(used)
     said = {
         consumer: amount
         for consumer, one in holders.items()
@@ -269,11 +265,7 @@ def _find_cells(
     capacity = _find_capacity(counted, place)
     if cells is None or capacity is None:
         return None
-    used = {
-        consumer: amount
-        for consumer, amount in uses.get(place, {}).items()
-        if not hold.may_be_hold(consumer)
-    }
+    used = hold.leave_out(uses.get(place, {}))
     free = sum(len(one.free) for one in cells)
     if free != capacity - sum(used.values()):
         return None
