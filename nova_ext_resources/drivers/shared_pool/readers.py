@@ -12,7 +12,6 @@ import datetime
 import threading
 import time
 
-from oslo_utils import timeutils
 
 from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import sources
@@ -57,7 +56,7 @@ class Reader:
         self.definition = definition
         self._source = source
         self._interval = interval
-        self._clock = clock or _read_clock
+        self._clock = clock or sources.read_clock
         self._monotonic = monotonic
         self._state = State()
         self._thread: threading.Thread | None = None
@@ -146,8 +145,3 @@ class Reader:
                 state, failure=f'it is older than max_age ({max_age} seconds)'
             )
         return state
-
-
-def _read_clock() -> datetime.datetime:
-    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
-    return now

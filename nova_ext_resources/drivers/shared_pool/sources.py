@@ -68,7 +68,7 @@ def _read_statvfs(source: Source) -> pool.Reading:
         available=found.f_bavail,
         block_size=found.f_frsize,
         unit_size=source.unit_size,
-        read_at=_now(),
+        read_at=read_clock(),
     )
 
 
@@ -94,7 +94,7 @@ def _read_ceph(source: Source) -> pool.Reading:
             f'{text[-500:]}'
         ) from err
     return reading.parse_ceph(
-        done.stdout, source.location, source.unit_size, _now()
+        done.stdout, source.location, source.unit_size, read_clock()
     )
 
 
@@ -107,12 +107,12 @@ def _read_file(source: Source) -> pool.Reading:
         source,
         text,
         datetime.datetime.fromtimestamp(written_at, datetime.UTC),
-        _now(),
+        read_clock(),
     )
 
 
 def _read_http(source: Source) -> pool.Reading:
-    asked_at, deadline = _now(), time.monotonic() + source.timeout
+    asked_at, deadline = read_clock(), time.monotonic() + source.timeout
     # requests raises OSError and ValueError only, while the body is read also.
     with requests.get(
         source.location,
@@ -187,7 +187,8 @@ def _check_size(size: int) -> None:
         raise ValueError(f'it is longer than {MAX_BYTES} bytes')
 
 
-def _now() -> datetime.datetime:
+def read_clock() -> datetime.datetime:
+    """Return the time now; aware, UTC."""
     now: datetime.datetime = timeutils.utcnow(with_timezone=True)
     return now
 
