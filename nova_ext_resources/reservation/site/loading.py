@@ -72,6 +72,10 @@ class Site:
         return placement_adapter.load_adapter(self._conf)
 
     @functools.cached_property
+    def _placement(self) -> placement_client.Client:
+        return placement_client.Client(self._adapter)
+
+    @functools.cached_property
     def _compute(self) -> compute_mod.Compute:
         return compute_mod.Compute(self._adapt('compute'))
 
@@ -104,7 +108,6 @@ class Site:
         :raises InvalidConfiguration: there are no credentials
         :raises PlacementError: placement cannot be read
         """
-        client = placement_client.Client(self._adapter)
         zones: hosts.Zones = {}
         default = ''
         down = frozenset[str]()
@@ -125,11 +128,13 @@ class Site:
             published = hosts.Published(
                 publications=known, trackers=self._trackers
             )
-        return hosts.list_hosts(client, zones, default, taken, down, published)
+        return hosts.list_hosts(
+            self._placement, zones, default, taken, down, published
+        )
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
-        return hosts.list_enabled(placement_client.Client(self._adapter))
+        return hosts.list_enabled(self._placement)
 
     def check_zones(self) -> None:
         """Check that Nova has said what it knows of these hosts.
@@ -186,8 +191,7 @@ class ManagedSite(Site):
 
     def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
         """Return which providers placement does not have."""
-        client = placement_client.Client(self._adapter)
-        found = placement_retry.call(client.list_providers)
+        found = placement_retry.call(self._placement.list_providers)
         return rp_uuids - {one.rp_uuid for one in found}
 
     def list_down(self) -> Set[str]:
@@ -200,14 +204,12 @@ class ManagedSite(Site):
 
     def list_held(self, consumer: str) -> Set[str]:
         """Return the uuids of providers that a consumer has allocations of."""
-        client = placement_client.Client(self._adapter)
-        found = placement_retry.call(client.get_allocations, consumer)
+        found = placement_retry.call(self._placement.get_allocations, consumer)
         return found.resources.keys()
 
     def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
         """Return what there is of providers, and who holds it."""
-        client = placement_client.Client(self._adapter)
-        return hosts.read_uses(client, rp_uuids)
+        return hosts.read_uses(self._placement, rp_uuids)
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of Nova; None if there is none."""
@@ -232,20 +234,19 @@ class ManagedSite(Site):
         places: Mapping[view_obj.Place, int],
     ) -> None:
         """Have a consumer hold places for a planned server."""
-        client = placement_client.Client(self._adapter)
-        holds.take(client, consumer, project, places)
+        holds.take(self._placement, consumer, project, places)
 
     def release_hold(self, consumer: str) -> None:
         """Have it hold nothing."""
-        holds.release(placement_client.Client(self._adapter), consumer)
+        holds.release(self._placement, consumer)
 
     def count_holds(self) -> int:
         """Return how many consumers hold places for planned servers."""
-        return holds.count(placement_client.Client(self._adapter))
+        return holds.count(self._placement)
 
     def list_holds(self) -> Set[str]:
         """Return all of these, by a request for each provider."""
-        return holds.list_all(placement_client.Client(self._adapter))
+        return holds.list_all(self._placement)
 
     def list_servers(self, project: str) -> list[nova_server.NovaServer]:
         """Return the servers of a project."""
