@@ -93,7 +93,7 @@ class IronicTestCase(base.NovaTestCase):
         """Return the alarms of nodes, by node."""
         return {
             one.subject: one.text
-            for one in self.agent.read_health().alarms
+            for one in self.agent.metrics.read_health().alarms
             if one.name == alarm.NODE_NOT_PUBLISHED
         }
 

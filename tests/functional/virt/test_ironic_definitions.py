@@ -142,7 +142,7 @@ class DefinitionsTest(bare_metal.IronicTestCase):
 
         self.assertEqual({GPUS: 4}, self.find(self.big))
         self.assertEqual({GPUS: 8}, self.find(self.small))
-        alarms = {one.name for one in self.agent.read_health().alarms}
+        alarms = {one.name for one in self.agent.metrics.read_health().alarms}
         self.assertIn(alarm.RESOURCES_LEFT_OUT, alarms)
         self.assertIn(
             f'STATIC of {self.big} has it', self.stdlog.logger.output
@@ -158,7 +158,9 @@ class DefinitionsTest(bare_metal.IronicTestCase):
                 self._get_provider_uuid_by_name(f'{self.big}_STATIC')
             )
             self.assertEqual(4, inventory[GPUS]['reserved'])
-            alarms = {one.name for one in self.agent.read_health().alarms}
+            alarms = {
+                one.name for one in self.agent.metrics.read_health().alarms
+            }
             self.assertIn(alarm.PROVIDER_IN_USE, alarms)
 
         self._delete_server(server)
@@ -166,7 +168,7 @@ class DefinitionsTest(bare_metal.IronicTestCase):
         self.run_all()
 
         self.assertEqual({}, self.find(self.big))
-        self.assertEqual((), self.agent.read_health().alarms)
+        self.assertEqual((), self.agent.metrics.read_health().alarms)
         self.boot(self.make_node_flavor(3), 'ERROR')
         self.assertEqual({GPUS: 2}, self.find(self.small))
 
