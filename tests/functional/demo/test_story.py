@@ -2,6 +2,7 @@
 
 
 import io
+import shutil
 import subprocess
 
 from rich import console
@@ -35,6 +36,8 @@ class StoryTest(base.TestCase):
         self.run_lines('resctrl')
 
     def run_lines(self, backend: str) -> None:
+        if shutil.which('curl') is None:
+            self.skipTest('curl is not installed')
         with scenes.opened(
             stage.Stage(console.Console(file=io.StringIO())),
             computes=2,
