@@ -4,6 +4,8 @@
 
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional.virt import base
@@ -17,6 +19,11 @@ class RmdTest(old_inventory.OneHostTestCase):
     def setUp(self) -> None:
         super().setUp()
         rmd = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.rmd.api.client.RESCTRL', '/nowhere'
+            )
+        )
         self.rmds['host1'] = rmd
         self.host_options = base.HOST_CONF.format(url=rmd.url)
 
