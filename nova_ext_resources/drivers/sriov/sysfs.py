@@ -144,7 +144,7 @@ def read(root: str) -> Seen:
     if not names:
         raise FileNotFoundError(f'{folder} is empty')
     functions, others, unsteady = [], set[str](), {}
-    routed = _list_routed(os.path.join(os.path.dirname(root), 'proc/net'))
+    routed = _list_routed(f'{root}/../proc/net')
     for name in names:
         if not files.ADDRESS.fullmatch(name):
             shown = files.show(name)

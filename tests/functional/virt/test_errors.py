@@ -313,9 +313,16 @@ class OthersTest(TranslationTestCase):
                 reason=self.TEXT,
             )
             return cls(host=HOST, consumer_uuid=SERVER, shortfalls=[short])
-        keys = {*re.findall(r'%\((\w+)\)', cls.message), 'reason'}
-        keys |= {'host', 'enforcer', 'consumer_uuid', 'value'}
-        return cls(**dict.fromkeys(keys, self.TEXT))
+        keys = ('reason', 'host', 'enforcer', 'consumer_uuid', 'value')
+        kinds = dict.fromkeys(keys, 's') | dict(
+            re.findall(r'%\((\w+)\)(\w)', cls.message)
+        )
+        return cls(
+            **{
+                key: 1 if kind == 'd' else self.TEXT
+                for key, kind in kinds.items()
+            }
+        )
 
     def assert_hidden(self, err: Exception, *names: str) -> None:
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))

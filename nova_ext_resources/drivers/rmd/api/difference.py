@@ -88,6 +88,8 @@ def find_wrong_limit(
         cache_id: value
         for cache_id, value in schemata.get_limits(group.schemata).items()
         if abs(value - limit.value) >= MBA_STEP
+        # RMD may leave out a cache that the kernel has.
+        and cache_id in caches
         and caches[cache_id].cpus & found.core_ids
     }
     return f'memory bandwidth by cache is {wrong}' if wrong else ''

@@ -142,6 +142,8 @@ class SysfsTest(base.TestCase):
             expected, {one.address: one.is_used for one in functions}
         )
         self.assertEqual({1}, {len(one.interfaces) for one in functions})
+        [same] = sysfs.read(f'{self.tree.path}/').functions
+        self.assertEqual(functions, same.functions)
 
     def test_an_mlx5_in_switchdev_mode(self) -> None:
         self.tree.add_card(PF, driver='mlx5_core', vendor=sriov.MELLANOX)

@@ -4,6 +4,8 @@
 
 import dataclasses
 
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
@@ -133,3 +135,25 @@ class FindFaultTest(base.TestCase):
         )
 
         self.assertNotEqual('', fault)
+
+
+class LimitsTest(base.TestCase):
+    def test_a_cache_that_rmd_leaves_out_is_not_compared(self) -> None:
+        found = values.RmdWorkload(
+            workload_id='1',
+            uuid='',
+            core_ids=frozenset({0}),
+            max_ways=None,
+            min_ways=None,
+            mba=values.MbaLimit(unit='percentage', value=30),
+            cos_name='COS1',
+            plugins={},
+        )
+        has = {(schemata.BANDWIDTH, 0): 100, (schemata.BANDWIDTH, 1): 100}
+        group = groups.Group(name='COS1', schemata=has)
+
+        wrong = difference.find_wrong_limit(
+            {'COS1': group}, found, {0: make_cache(0, 1)}
+        )
+
+        self.assertEqual('memory bandwidth by cache is {0: 100}', wrong)
