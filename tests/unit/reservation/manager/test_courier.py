@@ -177,7 +177,8 @@ class CourierTest(CourierTestCase):
             self.assertTrue(sends.run())
 
         self.assertEqual(0, self.read_follower(follower).failures)
-        self.assertTrue(sends._is_busy)
+        # The receiver may be quicker than what notes that it was asked.
+        self.wait_for(lambda: sends._is_busy)
 
     def test_no_more_than_the_places_of_a_project_and_of_a_receiver(
         self,
