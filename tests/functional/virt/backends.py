@@ -2,7 +2,7 @@
 
 """Hosts with each backend, between which servers move."""
 
-from collections.abc import Mapping
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.objects import assignment
@@ -58,12 +58,13 @@ class Rmd(moving.MovesTestCase):
 class Resctrl(moving.MovesTestCase):
     plugins = 'resctrl'
     enforcers = 'resctrl'
+    SHAPE = resctrl.SHAPES['skylake2']
 
     def setUp(self) -> None:
         mounting.require()
         self.machines = {
             host: self.useFixture(
-                resctrl.ResctrlFixture('skylake2', fuse=True)
+                resctrl.ResctrlFixture(self.SHAPE, fuse=True)
             )
             for host in self.HOSTS
         }
@@ -114,7 +115,7 @@ class Spread(moving.MovesTestCase):
             **self.list_more(amount),
         )
 
-    def list_more(self, amount: int) -> Mapping[str, int | str]:
+    def list_more(self, amount: int) -> dict[str, int]:
         """Return further extra specs."""
         return {}
 
@@ -124,8 +125,14 @@ class SpreadRmd(Rmd, Spread):
 
 
 class SpreadResctrl(Resctrl, Spread):
-    def list_more(self, amount: int) -> Mapping[str, int | str]:
-        return {
-            'hw__cpu_thread_policy': 'isolate',
-            'resources__CUSTOM_MEMORY_BANDWIDTH_PERCENT': 10 * amount,
-        }
+    # A server has one CPU of each cache: no whole cores.
+    SHAPE = dataclasses.replace(
+        Resctrl.SHAPE,
+        bandwidths=tuple(
+            dataclasses.replace(one, throttle_mode='per-thread')
+            for one in Resctrl.SHAPE.bandwidths
+        ),
+    )
+
+    def list_more(self, amount: int) -> dict[str, int]:
+        return {'resources__CUSTOM_MEMORY_BANDWIDTH_PERCENT': 10 * amount}

@@ -156,12 +156,6 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     def start_host(self, host: str, **settings: Any) -> Any:
         """Start a simulator and a compute service; give the latter."""
         rmd = self.useFixture(rmd_simulator.RmdSimulatorFixture(**settings))
-        # Nova's tests may not look there.
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_ext_resources.drivers.rmd.api.client.RESCTRL', '/nowhere'
-            )
-        )
         self.rmds[host] = rmd
         path = self.folder / f'{host}.conf'
         path.write_text(HOST_CONF.format(url=rmd.url) + self.host_options)

@@ -55,7 +55,7 @@ class SpreadTestCase(backends.SpreadResctrl):
         found = self._get_provider_inventory(self.caches[1])[WAYS]
         self.most = found['total'] - found['reserved'] - 2
 
-    def list_more(self, amount: int) -> dict[str, int | str]:
+    def list_more(self, amount: int) -> dict[str, int]:
         return {}
 
     def list_allocated(self, server: Any) -> dict[str, int]:
