@@ -332,7 +332,7 @@ class CreateTest(ApiTestCase):
 
         # So often it can be given again, too.
         last = f'{found.request.key}~99999/{order_mod.MAX_SERVERS - 1}'
-        self.assertTrue(len(last) <= (tables.NAME.length or 0))
+        self.assertLessEqual(len(last), tables.NAME.length or 0)
 
     def test_classes_and_traits_that_no_host_has(self) -> None:
         for field, named, order in (

@@ -15,6 +15,10 @@ from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
+from nova_ext_resources.drivers.resctrl.kernel import errors as kernel_errors
+from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.rmd.api import decode
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import losses
@@ -25,10 +29,6 @@ from nova_ext_resources.drivers.rmd.api import response as response_mod
 from nova_ext_resources.drivers.rmd.api import transport as transport_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import writer_lock
-from nova_ext_resources.drivers.resctrl.kernel import errors as kernel_errors
-from nova_ext_resources.drivers.resctrl.kernel import files
-from nova_ext_resources.drivers.resctrl.kernel import group_files
-from nova_ext_resources.drivers.resctrl.kernel import groups
 
 LOG = logging.getLogger(__name__)
 
