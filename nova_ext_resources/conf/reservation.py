@@ -94,11 +94,12 @@ Possible values:
         help="""
 Seconds from now within which a reservation of a project must start.
 
-What is asked for later is refused, and so is a delay beyond it. ``openstack
-extended reservation limit set`` sets another number for a project. This and
-the next three options are needed by all programs that make reservations; they
-do not bound reservations without a project. What goes beyond one already may
-stay so. The default is a year; 0: they start now; -1: however far away.
+A later start is refused, and so is a delay beyond this time. ``openstack
+extended reservation limit set`` sets another number for a project. All
+programs that make reservations need this option and the next three. The four
+do not bound reservations without a project, and a reservation that is made
+already keeps its start, length and number of servers. The default is a year;
+0: each starts now; -1: no limit.
 """,
     ),
     cfg.IntOpt(
@@ -108,10 +109,10 @@ stay so. The default is a year; 0: they start now; -1: however far away.
         help="""
 Seconds that a reservation of a project may last, from its start on.
 
-What is to last longer is refused, and so is what has no end. ``openstack
+A longer reservation is refused, and so is one without an end. ``openstack
 extended reservation limit set`` sets another number for a project. Together
-with ``max_ahead`` it bounds the end as well. The default is a year; 0 or -1:
-however long, also without an end.
+with ``max_ahead``, this option bounds the end as well. The default is a year;
+0 or -1: no limit, also no end.
 """,
     ),
     cfg.IntOpt(
@@ -119,8 +120,7 @@ however long, also without an end.
         default=1000,
         min=-1,
         max=10000,
-        help='Servers that a reservation of a project may be for. 0 or -1: as '
-        'many as it asks for.',
+        help='Servers of one reservation of a project. 0 or -1: no limit.',
     ),
     cfg.IntOpt(
         'project_reservations',

@@ -464,8 +464,9 @@ def _list_problems(
             text=f'{free - listing.free_rmids} of {free} free classes of '
             'service are not offered: each needs a monitoring id, and '
             f'{listing.num_rmids} of {listing.total_rmids} are in use, '
-            f'{len(listing.others)} of them by other software. Remove (rmdir) '
-            f'what is left over: {", ".join(sorted(listing.others)[:3])}',
+            f'{len(listing.others)} of them by groups of other software '
+            f'({", ".join(sorted(listing.others)[:3]) or "none"}). Remove '
+            '(rmdir) those that nothing uses any more',
         )
 
 

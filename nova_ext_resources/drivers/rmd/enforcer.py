@@ -189,8 +189,8 @@ class RmdEnforcer(base.Enforcer):
         workloads, caches, groups = self._seen
         if stale := difference.list_stale(groups, workloads, caches):
             found['rmd groups'] = (
-                'has no workload for what control groups have, so that a '
-                'server that gets such a class shares its ways: '
+                'has control groups without a workload, and a server that '
+                'gets the class of such a group shares its ways: '
                 f'{", ".join(stale)}; {_REMEDY}'
             )
         return tuple(

@@ -382,7 +382,7 @@ class KernelTest(ResctrlTestCase):
                     f'{192 - left} of 192 are in use',
                     problem.text,
                 )
-                self.assertIn('over: mon_groups/pqos-', problem.text)
+                self.assertIn('software (mon_groups/pqos-', problem.text)
 
     def test_the_alarm_is_over_when_ids_are_free(self) -> None:
         self.use_up()
