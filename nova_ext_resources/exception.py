@@ -25,6 +25,7 @@
         - CapacityExceeded
         - ConstraintsViolated
       + EnforcementFailed
+      + EntryStepRefused
       + LedgerError
         - LedgerInUse
         - LedgerNotChecked
@@ -357,6 +358,22 @@ class EnforcementFailed(ExtResourcesError):
         reason = data['reason'].rstrip('.') if uuid else data['reason']
         whom = f' (server {uuid})' if uuid else ''
         return super()._fill({**data, 'reason': reason, 'whom': whom})
+
+
+class EntryStepRefused(ExtResourcesError):
+    """A step that an entry must never take, see :mod:`.entry_table`. A bug.
+
+    :ivar consumer_uuid: whose entry; '' where there is none
+    :ivar state: of the entry, or ``absent``
+    :ivar purpose: of the entry, or ``none``
+    :ivar event: the event whose step was refused
+    """
+
+    message = (
+        'Entry of consumer %(consumer_uuid)s: step "%(event)s" is not allowed '
+        'in state "%(state)s" with purpose "%(purpose)s", and was not taken. '
+        'Please report this bug'
+    )
 
 
 class LedgerError(ExtResourcesError):

@@ -15,7 +15,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_privsep import priv_context
 
-from nova_ext_resources import conf as conf_package
+from nova_ext_resources import conf
 from nova_ext_resources.conf import placement
 from nova_ext_resources.drivers.resctrl.kernel import privsep
 from nova_ext_resources import plugins
@@ -68,10 +68,8 @@ def _list_names(opt: cfg.Opt) -> Iterator[str]:
 
 def list_own() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
     """Return what each module of the room conf declares, group by group."""
-    for info in pkgutil.iter_modules(conf_package.__path__):
-        module = importlib.import_module(
-            f'{conf_package.__name__}.{info.name}'
-        )
+    for info in pkgutil.walk_packages(conf.__path__, f'{conf.__name__}.'):
+        module = importlib.import_module(info.name)
         if hasattr(module, 'GROUP'):
             yield module.GROUP, module.OPTS
     yield placement.GROUP, placement.list_plugin_opts()

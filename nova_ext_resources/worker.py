@@ -2,14 +2,15 @@
 
 """A thread that runs rounds until it is stopped."""
 
+from typing import ClassVar, NamedTuple
 import abc
 import datetime
 import threading
 import time
-from typing import ClassVar, NamedTuple
 
 from oslo_log import log as logging
-from oslo_utils import timeutils
+
+from nova_ext_resources import clocks
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +29,21 @@ class Failed(NamedTuple):
     rounds: int
     reason: str
     since: datetime.datetime
+
+
+class WorkerGroup:
+    """Workers that are woken together; they may come later."""
+
+    def __init__(self) -> None:
+        self._workers: tuple[Worker, ...] = ()
+
+    def add(self, *workers: 'Worker') -> None:
+        self._workers += workers
+
+    def wake_soon(self) -> None:
+        """See :meth:`Worker.wake_soon`."""
+        for one in self._workers:
+            one.wake_soon()
 
 
 class Worker(abc.ABC):
@@ -126,7 +142,7 @@ class Worker(abc.ABC):
             self.failed = Failed(
                 rounds=before.rounds + 1 if before else 1,
                 reason=reason,
-                since=before.since if before else _read_clock(),
+                since=before.since if before else clocks.MACHINE.read(),
             )
             return 2.0 ** min(self.failed.rounds, MAX_DOUBLINGS)
         if self.failed:
@@ -138,8 +154,3 @@ class Worker(abc.ABC):
         if self._is_awake.wait(pause):
             left = self._began_at + self.GATHERED - time.monotonic()
             self._is_urgent.wait(max(left, 0.0))
-
-
-def _read_clock() -> datetime.datetime:
-    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
-    return now

@@ -6,7 +6,7 @@ import contextlib
 import pathlib
 import sqlite3
 
-from nova_ext_resources.host import ledger_tables
+from nova_ext_resources.host.ledger import schema
 from nova_ext_resources.objects import assignment
 
 
@@ -17,4 +17,4 @@ def read_entries(path: str) -> dict[str, assignment.Entry]:
         sqlite3.connect(uri, uri=True, isolation_level=None)
     ) as db:
         db.row_factory = sqlite3.Row
-        return ledger_tables.read(db)
+        return schema.read(db)

@@ -2,6 +2,8 @@
 
 """Decides whether and how a server fits on a host. Pure: no I/O, no Nova.
 
+The life of a claim on its host is in ``host/claims``.
+
 * ``base``: the ABCs of trackers and claim tests
 * ``checks``: the claim tests in the box, a module each
 * ``constraints``: what a host can never do, compared with a request

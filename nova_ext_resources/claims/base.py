@@ -5,15 +5,43 @@
 import abc
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
+import warnings
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import view as view_obj
 
 
-class Tracker(abc.ABC):
-    """Knows how units are counted and given out. Pure: no I/O, no clock."""
+class RenamedMethods:
+    """Lets plugins have, and call, former names of methods for one release."""
+
+    #: Former name of a method -> its name.
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = dict(vars(cls))
+        for former, name in cls.RENAMED.items():
+            if name in own:
+                setattr(cls, former, own[name])
+            elif former in own:
+                setattr(cls, name, own[former])
+                warnings.warn(
+                    f'{cls.__qualname__}.{former} has to be named {name}',
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+
+
+class Tracker(RenamedMethods, abc.ABC):
+    """Knows how units are counted and allocated. Pure: no I/O, no clock."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        'take': 'allocate',
+        'give': 'free',
+        'understands': 'can_parse',
+    }
 
     #: Attribute of ``resource:CLASS:ATTRIBUTE`` -> a regular expression that
     #: its whole value must match.
@@ -25,7 +53,7 @@ class Tracker(abc.ABC):
     #: Whether a server's units mean nothing until an enforcer acts.
     NEEDS_ENFORCER: ClassVar[bool] = False
 
-    #: Keys of the units that it gives out. Those of a tracker that needs no
+    #: Keys of the units that it allocates. Those of a tracker that needs no
     #: enforcer are only recorded: nothing has to be undone for them.
     UNITS: ClassVar[frozenset[str]] = frozenset()
 
@@ -39,18 +67,18 @@ class Tracker(abc.ABC):
     NEEDS_FACTS: ClassVar[bool] = False
 
     #: The state that it keeps; ``from_dict`` reads what it published.
-    STATE: ClassVar[type[view_obj.State]]
+    STATE: ClassVar[type[host_view.TrackerState]]
 
     def observe(
         self,
         inventory: inventory_obj.Inventory,
         units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        assignments: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
         """Return the inventory with everything ``reserved`` that others use.
 
         :param units: the facts that the inventory provider reported
-        :param held: what was applied for servers of this host while the
+        :param assignments: what was applied for servers of this host while the
             provider read the host
         """
         return inventory
@@ -58,7 +86,7 @@ class Tracker(abc.ABC):
     @abc.abstractmethod
     def initial(
         self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
-    ) -> view_obj.State:
+    ) -> host_view.TrackerState:
         """Make the state in which no server of this host holds anything.
 
         :param inventory: as observed
@@ -67,16 +95,16 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, state: Any, amount: int) -> bool:
-        """Return whether ``take`` would succeed; may be called very often."""
+        """Return whether ``allocate`` would succeed. Called very often."""
 
     @abc.abstractmethod
-    def take(
+    def allocate(
         self,
         state: Any,
         amount: int,
         units: Mapping[str, Any] | None = None,
-    ) -> tuple[view_obj.State, Mapping[str, Any]]:
-        """Give ``amount`` units away: the new state, and which they are.
+    ) -> tuple[host_view.TrackerState, Mapping[str, Any]]:
+        """Allocate ``amount`` units: the new state, and which they are.
 
         :param units: exactly these, which a server holds already: they are
             booked whether or not they looked free
@@ -84,17 +112,17 @@ class Tracker(abc.ABC):
         """
 
     @abc.abstractmethod
-    def give(
+    def free(
         self, state: Any, amount: int, units: Mapping[str, Any]
-    ) -> view_obj.State:
-        """Take units back that ``take`` gave."""
+    ) -> host_view.TrackerState:
+        """Free units that ``allocate`` returned."""
 
-    def join(self, states: Sequence[Any]) -> view_obj.State:
+    def join(self, states: Sequence[Any]) -> host_view.TrackerState:
         """Return the state that leaves what all of these leave.
 
         For a time in which servers come and go, given the state after each
-        change: what ``take`` gives there is free throughout. So are the units
-        themselves, where they are not all alike.
+        change: what ``allocate`` returns there is free throughout. So are the
+        units themselves, where they are not all alike.
 
         :param states: of one resource, one or more
         :raises NotImplementedError: the tracker does not know how, and its
@@ -102,8 +130,8 @@ class Tracker(abc.ABC):
         """
         raise NotImplementedError
 
-    def understands(self, units: Mapping[str, Any]) -> bool:
-        """Return whether ``take`` and ``give`` can work with these units.
+    def can_parse(self, units: Mapping[str, Any]) -> bool:
+        """Return whether ``allocate`` and ``free`` can work with these units.
 
         An entry of the ledger may have those of another tracker, which the
         resource had before its type was changed.
@@ -146,7 +174,7 @@ class Tracker(abc.ABC):
         """Return what the flavor's attributes add to the units of a server.
 
         JSON types only, such as ``{'max': 6}``; they go into the ledger
-        beside the units that ``take`` gives.
+        beside the units that ``allocate`` returns.
 
         :param attributes: attribute -> value, as the flavor has them
         :raises ValueError: such an amount cannot have them; says why
@@ -159,7 +187,7 @@ class Tracker(abc.ABC):
             )
         return {}
 
-    def from_dict(self, data: Mapping[str, Any]) -> view_obj.State:
+    def from_dict(self, data: Mapping[str, Any]) -> host_view.TrackerState:
         """Read what the state's ``to_dict`` wrote.
 
         :raises (KeyError, TypeError, ValueError): it is something else
@@ -175,7 +203,7 @@ class ClaimTest(abc.ABC):
 
     @abc.abstractmethod
     def shortfalls(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         """Report all reasons, none when there is none.
 
@@ -184,7 +212,7 @@ class ClaimTest(abc.ABC):
         """
 
     def count_unmet(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> int:
         """Count the wishes of a request that are not met.
 

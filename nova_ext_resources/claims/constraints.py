@@ -9,13 +9,13 @@ from typing import TypeAlias
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
-_Places: TypeAlias = Mapping[view_obj.Place, int]
+_Places: TypeAlias = Mapping[host_view.Place, int]
 
 
 def find_violations(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     """Report what is impossible here, whichever server leaves this host."""
     yield from _list_unknown_enforcers(view, request)
@@ -41,7 +41,7 @@ def find_violations(
 
 
 def _list_unknown_enforcers(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     known = view.constraints.enforcers
     for name, wishes in request.requirement.enforcers.items():
@@ -60,7 +60,7 @@ def _list_unknown_enforcers(
 
 
 def _list_refused(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     for name, alarm in view.constraints.refused.items():
         if amount := request.requirement.resources.get(name):
@@ -139,7 +139,7 @@ def _check_server(
 
 def _check_place(
     rules: constraints.ClassConstraints,
-    place: view_obj.Place,
+    place: host_view.Place,
     places: _Places,
 ) -> Iterable[str]:
     rp_uuid, name = place
@@ -151,12 +151,12 @@ def _check_place(
                 'both in request groups with group_policy=isolate'
             )
     used = {one[0] for one in places if one[1] == name}
-    beside = {one[0] for one in places if one[1] in rules.needs_beside}
-    if beside and used != beside:
+    required = {one[0] for one in places if one[1] in rules.needs_beside}
+    if required and used != required:
         yield (
-            f'this host gives {name} only where the server also has '
-            f'{_list_or(rules.needs_beside)}, on each of these providers; '
-            'request both in each request group'
+            f'this host gives {name} only together with '
+            f'{_list_or(rules.needs_beside)} of the same provider; request '
+            'both in each request group'
         )
 
 

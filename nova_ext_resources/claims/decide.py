@@ -2,7 +2,7 @@
 
 """The decision: what a server takes where on a host, or every shortfall.
 
-Pure functions over a :class:`~nova_ext_resources.objects.view.HostView`.
+Pure functions over a :class:`~nova_ext_resources.objects.host_view.HostView`.
 The host decides on its own view, and commits what is decided; the scheduler
 asks the very same on the view that the host has published.
 
@@ -39,9 +39,9 @@ from nova_ext_resources.claims import siblings
 from nova_ext_resources.claims import spread
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
-Place: TypeAlias = view_obj.Place
+Place: TypeAlias = host_view.Place
 
 #: Claim tests of a host that does not publish which it has enabled.
 _DEFAULT_TESTS = ('granularity', 'capacity', 'cache_affinity')
@@ -63,7 +63,7 @@ class Decision:
     """
 
     request: assignment.ClaimRequest
-    view: view_obj.HostView
+    view: host_view.HostView
     moves: siblings.Moves = ()
     taken: tuple[assignment.Assignment, ...] = ()
     shortfalls: tuple[exception.Shortfall, ...] = ()
@@ -91,7 +91,7 @@ class Decision:
 
 
 def decide(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     *,
     trackers: Mapping[str, base.Tracker],
@@ -119,7 +119,7 @@ def decide(
     if found:
         return refusal
     try:
-        after, taken = take(view, request, trackers)
+        after, taken = allocate(view, request, trackers)
     except exception.CapacityExceeded as err:
         # Only with a set of claim tests that lacks "capacity".
         return dataclasses.replace(refusal, shortfalls=err.shortfalls)
@@ -131,7 +131,7 @@ def decide(
     return Decision(request=request, moves=moves, view=after, taken=taken)
 
 
-def name_tests(view: view_obj.HostView) -> tuple[str, ...]:
+def name_tests(view: host_view.HostView) -> tuple[str, ...]:
     """Return the names of the claim tests that decide for a host.
 
     Those that it has enabled, or the defaults where it has not published
@@ -143,7 +143,7 @@ def name_tests(view: view_obj.HostView) -> tuple[str, ...]:
 
 
 def _find_nearest(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     found: tuple[exception.Shortfall, ...],
     tests: Sequence[base.ClaimTest],
@@ -164,24 +164,24 @@ def _find_nearest(
         moved = siblings.move(request, moves)
         if not siblings.is_near(view, moved):
             continue
-        short = find_shortfalls(view, moved, tests)
-        other = _weigh(short, _count_unmet(view, moved, tests))
+        shortfalls = find_shortfalls(view, moved, tests)
+        other = _weigh(shortfalls, _count_unmet(view, moved, tests))
         if best is None or other < weight:
-            best, least, weight = moves, short, other
+            best, least, weight = moves, shortfalls, other
         if not any(weight):
             break
     return best or (), least
 
 
 def _weigh(
-    short: Sequence[exception.Shortfall], unmet: int
+    shortfalls: Sequence[exception.Shortfall], unmet: int
 ) -> tuple[int, int, int]:
     """Return how far a request is from fitting; what can never be, first."""
-    return sum(one.is_permanent for one in short), len(short), unmet
+    return sum(one.is_permanent for one in shortfalls), len(shortfalls), unmet
 
 
 def _count_unmet(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     tests: Iterable[base.ClaimTest],
 ) -> int:
@@ -189,7 +189,7 @@ def _count_unmet(
 
 
 def name_providers(
-    view: view_obj.HostView, found: Iterable[exception.Shortfall]
+    view: host_view.HostView, found: Iterable[exception.Shortfall]
 ) -> tuple[exception.Shortfall, ...]:
     """Return shortfalls with the names that providers have on the host."""
     return tuple(
@@ -199,7 +199,7 @@ def name_providers(
 
 
 def list_implied(
-    view: view_obj.HostView, places: Mapping[Place, int]
+    view: host_view.HostView, places: Mapping[Place, int]
 ) -> dict[Place, int]:
     """Return what a server takes without having been allocated it.
 
@@ -215,7 +215,7 @@ def list_implied(
 
 
 def find_shortfalls(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     tests: Iterable[base.ClaimTest],
 ) -> tuple[exception.Shortfall, ...]:
@@ -229,7 +229,7 @@ def find_shortfalls(
 
 
 def _list_gone(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     published: Collection[str],
 ) -> Iterable[exception.Shortfall]:
@@ -248,18 +248,18 @@ def _list_gone(
                     rp_uuid=rp_uuid,
                     resource_class=resource_class,
                     requested=amount,
-                    reason='this host no longer offers it; enable '
-                    'its plugin in [ext_resources] inventory_providers, or '
-                    'mend what keeps the plugin from finding it',
+                    reason='this host no longer offers it; enable its plugin '
+                    'in [ext_resources] inventory_providers, or find out why '
+                    'the plugin does not report it',
                 )
 
 
-def take(
-    view: view_obj.HostView,
+def allocate(
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     trackers: Mapping[str, base.Tracker],
-) -> tuple[view_obj.HostView, tuple[assignment.Assignment, ...]]:
-    """Take all units: the new view and what was taken.
+) -> tuple[host_view.HostView, tuple[assignment.Assignment, ...]]:
+    """Allocate all units: the new view and the assignments.
 
     :raises CapacityExceeded: something does not fit; run the tests first,
         which know the reasons
@@ -278,7 +278,7 @@ def take(
                 consumer_uuid=request.consumer_uuid,
                 shortfalls=[_make_shortfall(place, amount, tracked.state)],
             )
-        state, units = tracker.take(tracked.state, amount)
+        state, units = tracker.allocate(tracked.state, amount)
         view = view.with_state(place, state)
         taken.append((place, amount, units))
     return view, tuple(
@@ -287,7 +287,7 @@ def take(
 
 
 def describe(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     trackers: Mapping[str, base.Tracker],
 ) -> tuple[assignment.Assignment, ...]:
@@ -309,7 +309,7 @@ def describe(
 
 
 def _make_assignment(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     trackers: Mapping[str, base.Tracker],
     place: Place,
@@ -330,24 +330,24 @@ def _make_assignment(
     )
 
 
-def give(
-    view: view_obj.HostView,
-    held: Iterable[assignment.Assignment],
+def free(
+    view: host_view.HostView,
+    assignments: Iterable[assignment.Assignment],
     trackers: Mapping[str, base.Tracker],
-) -> view_obj.HostView:
-    """Take units back; those of a provider that is gone are passed over."""
-    for one in held:
+) -> host_view.HostView:
+    """Free units; those of a provider that is gone are passed over."""
+    for one in assignments:
         place = one.rp_uuid, one.resource_class
         if place in view.tracked:
             tracked = view.tracked[place]
             tracker = trackers[tracked.tracker]
-            state = tracker.give(tracked.state, one.amount, one.units)
+            state = tracker.free(tracked.state, one.amount, one.units)
             view = view.with_state(place, state)
     return view
 
 
 def _make_shortfall(
-    place: Place, amount: int, state: view_obj.State
+    place: Place, amount: int, state: host_view.TrackerState
 ) -> exception.Shortfall:
     return exception.Shortfall(
         rp_uuid=place[0],
@@ -373,7 +373,7 @@ def _explain_attributes(
 
 
 def _with_implied(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> assignment.ClaimRequest:
     places = view.list_places(request.allocations)
     whole: dict[str, dict[str, int]] = {}
@@ -383,7 +383,7 @@ def _with_implied(
 
 
 def list_missing(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     """Report what the flavor asks of us and nobody has allocated."""
     allocated: dict[str, int] = {}
@@ -396,7 +396,7 @@ def list_missing(
                 resource_class=resource_class,
                 requested=amount,
                 available=got,
-                reason='no provider that this host knows at present has '
-                'it allocated; if the host has just started, its discovery '
+                reason='its allocation is on none of the providers that this '
+                'host knows now; if the host has just started, its discovery '
                 'has not succeeded yet (see its log)',
             )

@@ -21,7 +21,7 @@ import re
 
 from nova_ext_resources.claims import lease
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import resource
 
@@ -159,7 +159,7 @@ def _check_number(key: str, value: str, resource_class: str) -> int:
     # Zero takes a standard class out of the request (Nova's rule). Of a
     # custom one it would ask for nothing, which nobody means.
     low = 1 if resource_class.startswith('CUSTOM_') else 0
-    high = inventory_obj.MAX_INT
+    high = inventory.MAX_INT
     if _AMOUNT.fullmatch(value) and low <= int(value) <= high:
         return int(value)
     raise _refuse(

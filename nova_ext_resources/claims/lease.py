@@ -53,7 +53,7 @@ PATTERNS = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class FlavorLease:
     """What a flavor says of it.
 
     :ivar max_seconds: from the creation of a server; None for no end
@@ -75,7 +75,7 @@ class Lease:
         return self.is_preemptible or self.max_seconds is not None
 
 
-def parse(extra_specs: Mapping[str, str]) -> Lease:
+def parse(extra_specs: Mapping[str, str]) -> FlavorLease:
     """Read what a flavor says.
 
     :param extra_specs: all of the flavor's, those of ours checked
@@ -86,7 +86,7 @@ def parse(extra_specs: Mapping[str, str]) -> Lease:
         for key, value in extra_specs.items()
         if key.startswith(_PREFIX)
     }
-    made = Lease(
+    made = FlavorLease(
         max_seconds=int(found['max_seconds'])
         if 'max_seconds' in found
         else None,

@@ -18,8 +18,8 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import requirement
 
 #: How many choices of providers are tried for one consumer.
 _MAX_OPTIONS = 256
@@ -49,7 +49,7 @@ class Mover:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class UnplacedConsumer:
     """A consumer that fits nowhere.
 
     :ivar shortfalls: why, of the choice that comes nearest
@@ -60,7 +60,7 @@ class Refusal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RelocationPlan:
     """What becomes of all consumers.
 
     :ivar chosen: consumer -> resource class -> uuid of the provider
@@ -70,7 +70,7 @@ class Plan:
     chosen: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
-    refusal: Refusal | None = None
+    refusal: UnplacedConsumer | None = None
 
 
 #: Resource class -> rp_uuid, and what becomes of the consumer there.
@@ -78,12 +78,12 @@ _Choice: TypeAlias = tuple[Mapping[str, str], decide.Decision]
 
 
 def plan(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     movers: Sequence[Mover],
     *,
     trackers: Mapping[str, base.Tracker],
     tests: Sequence[base.ClaimTest],
-) -> Plan:
+) -> RelocationPlan:
     """Choose a provider for each class of each consumer.
 
     The same for the same consumers, in whatever order they come. Those whose
@@ -95,8 +95,8 @@ def plan(
     search = _Search(trackers, tests)
     chosen = search.place(view, sorted(movers, key=_rank))
     if chosen is None:
-        return Plan(refusal=search.refusal)
-    return Plan(chosen=chosen)
+        return RelocationPlan(refusal=search.refusal)
+    return RelocationPlan(chosen=chosen)
 
 
 def _rank(mover: Mover) -> tuple[bool, int, str]:
@@ -115,10 +115,10 @@ class _Search:
         self._trackers = trackers
         self._tests = tests
         self._dead_ends = 0
-        self.refusal: Refusal | None = None
+        self.refusal: UnplacedConsumer | None = None
 
     def place(
-        self, view: view_obj.HostView, movers: Sequence[Mover]
+        self, view: host_view.HostView, movers: Sequence[Mover]
     ) -> dict[str, Mapping[str, str]] | None:
         # A loop: a host may have more consumers than Python nests calls.
         placed: list[Mapping[str, str]] = []
@@ -140,7 +140,7 @@ class _Search:
         return dict(zip(uuids, placed, strict=True))
 
     def _list_fitting(
-        self, view: view_obj.HostView, mover: Mover
+        self, view: host_view.HostView, mover: Mover
     ) -> list[_Choice]:
         """Return where it fits, the best choice first."""
         decided = [
@@ -153,7 +153,7 @@ class _Search:
         return sorted(fitting, key=lambda one: self._score(view, mover, *one))
 
     def _decide(
-        self, view: view_obj.HostView, mover: Mover, option: Mapping[str, str]
+        self, view: host_view.HostView, mover: Mover, option: Mapping[str, str]
     ) -> decide.Decision:
         return decide.decide(
             view,
@@ -165,7 +165,7 @@ class _Search:
 
     def _score(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         mover: Mover,
         option: Mapping[str, str],
         decision: decide.Decision,
@@ -192,7 +192,7 @@ class _Search:
         if self.refusal is None:
             reasons = [one.shortfalls for one in decisions]
             nearest = min(reasons, key=_weigh, default=())
-            self.refusal = Refusal(mover=mover, shortfalls=nearest)
+            self.refusal = UnplacedConsumer(mover=mover, shortfalls=nearest)
 
 
 def _weigh(shortfalls: Sequence[exception.Shortfall]) -> tuple[int, int]:
@@ -200,7 +200,7 @@ def _weigh(shortfalls: Sequence[exception.Shortfall]) -> tuple[int, int]:
 
 
 def _list_options(
-    view: view_obj.HostView, amounts: Mapping[str, int]
+    view: host_view.HostView, amounts: Mapping[str, int]
 ) -> Iterator[dict[str, str]]:
     """Return choices, resource class -> rp_uuid."""
     together: dict[tuple[str, ...], list[str]] = {}
@@ -233,7 +233,7 @@ def _make_request(
     for one in allocations.values():
         for name, amount in one.items():
             amounts[name] = amounts.get(name, 0) + amount
-    group = requirement_obj.RequestGroup(suffix='', resources=amounts)
+    group = requirement.RequestGroup(suffix='', resources=amounts)
     return dataclasses.replace(
         request,
         allocations=allocations,

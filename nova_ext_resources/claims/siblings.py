@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import requirement
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class SiblingMove:
     """An amount that is taken from another provider than placement chose.
 
     :ivar source: uuid of the provider in the allocations
@@ -32,7 +32,7 @@ class Move:
     target: str
 
 
-Moves: TypeAlias = tuple[Move, ...]
+Moves: TypeAlias = tuple[SiblingMove, ...]
 
 #: How many ways to follow the CPUs are tried. Enough for two groups of sixteen
 #: caches, three of six and four of four, and no more than a scheduler can try
@@ -41,7 +41,7 @@ _MAX_TRIED = 256
 
 
 def list_moves(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Iterable[Moves]:
     """Return what may be moved together to siblings.
 
@@ -71,7 +71,7 @@ def list_moves(
 
 
 def move(
-    request: assignment.ClaimRequest, moves: Iterable[Move]
+    request: assignment.ClaimRequest, moves: Iterable[SiblingMove]
 ) -> assignment.ClaimRequest:
     """Return the request with its allocations moved."""
     moved = {rp: dict(amounts) for rp, amounts in request.allocations.items()}
@@ -85,7 +85,9 @@ def move(
     return dataclasses.replace(request, allocations=allocations)
 
 
-def is_near(view: view_obj.HostView, request: assignment.ClaimRequest) -> bool:
+def is_near(
+    view: host_view.HostView, request: assignment.ClaimRequest
+) -> bool:
     """Return whether all units are in domains that some CPU of it is in.
 
     A server that may run on all CPUs is near to all.
@@ -98,7 +100,7 @@ def is_near(view: view_obj.HostView, request: assignment.ClaimRequest) -> bool:
 
 
 def _follow_cpus(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     cpus: frozenset[int],
 ) -> Iterable[Moves]:
@@ -114,7 +116,7 @@ def _follow_cpus(
 
 
 def _list_near(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     source: str,
     classes: Iterable[str],
@@ -135,7 +137,7 @@ def _list_near(
 
 
 def _group(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> dict[str, list[str]]:
     """Return provider -> classes: ways are no use apart from bandwidth."""
     together: dict[str, list[str]] = {}
@@ -145,7 +147,7 @@ def _group(
 
 
 def _list_local(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     rp_uuid: str,
     classes: Iterable[str],
@@ -154,7 +156,7 @@ def _list_local(
 
     They serve the CPUs of the provider only, or the flavor says so.
     """
-    required = requirement_obj.Affinity.REQUIRED
+    required = requirement.Affinity.REQUIRED
     return [
         one
         for one in classes
@@ -167,7 +169,7 @@ def _list_local(
 
 
 def _meets(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     rp_uuid: str,
     classes: Iterable[str],
     cpus: frozenset[int],
@@ -187,7 +189,7 @@ def _make(
     classes: Iterable[str],
 ) -> Moves:
     return tuple(
-        Move(
+        SiblingMove(
             resource_class=one,
             amount=request.allocations[source][one],
             source=source,
@@ -208,7 +210,7 @@ def _has_room(request: assignment.ClaimRequest, moves: Moves) -> bool:
 
 
 def _list_targets(
-    view: view_obj.HostView, source: str, classes: Sequence[str]
+    view: host_view.HostView, source: str, classes: Sequence[str]
 ) -> list[str]:
     """Return the providers that are siblings for all of these classes."""
     others = [set(list_siblings(view, source, one)) for one in classes]
@@ -216,7 +218,7 @@ def _list_targets(
 
 
 def list_siblings(
-    view: view_obj.HostView, rp_uuid: str, resource_class: str
+    view: host_view.HostView, rp_uuid: str, resource_class: str
 ) -> Iterable[str]:
     """Return the providers that serve as well with units of a class."""
     own = view.tracked[rp_uuid, resource_class]

@@ -18,11 +18,11 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims import siblings
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
 
 def spread(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> assignment.ClaimRequest:
     """Return the request with the amounts of each domain of its CPUs.
 
@@ -52,11 +52,11 @@ def spread(
 
 
 def widen(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
-    domains: Mapping[view_obj.Place, frozenset[int]],
+    domains: Mapping[host_view.Place, frozenset[int]],
     trackers: Mapping[str, base.Tracker],
-) -> dict[view_obj.Place, frozenset[int]]:
+) -> dict[host_view.Place, frozenset[int]]:
     """Return place -> the CPUs of all domains that could serve beside it.
 
     For a server whose CPUs are not chosen yet: where they are, the amount
@@ -80,7 +80,7 @@ def widen(
 
 
 def _fits(
-    tracked: view_obj.Tracked,
+    tracked: host_view.Tracked,
     amount: int,
     trackers: Mapping[str, base.Tracker],
 ) -> bool:
@@ -88,7 +88,7 @@ def _fits(
 
 
 def _list_classes(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: host_view.HostView, request: assignment.ClaimRequest
 ) -> dict[str, list[str]]:
     """Return class -> where it is allocated, of those that may be spread."""
     held: dict[str, list[str]] = {}
@@ -105,7 +105,7 @@ def _list_classes(
 
 
 def _list_domains(
-    view: view_obj.HostView, rp_uuid: str, name: str
+    view: host_view.HostView, rp_uuid: str, name: str
 ) -> Iterator[tuple[str, frozenset[int]]]:
     """Return a domain and its siblings, with the CPUs that they serve."""
     for one in (rp_uuid, *siblings.list_siblings(view, rp_uuid, name)):

@@ -20,12 +20,13 @@ from nova_ext_resources.cmd import log
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import state
 from nova_ext_resources import exception
-from nova_ext_resources.host import agent as agent_mod
+from nova_ext_resources.host.service import agent as agent_mod
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import publisher
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.reservation.manager import signals
 from nova_ext_resources.reservation.manager import systemd
 
@@ -151,7 +152,7 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
         node = None
         if not options.without_node:
             node = _wait_for_node(options, configured)
-        agent = agent_mod.Agent(
+        agent = agent_mod.HostAgent(
             conf, host=host, node=node, state_path=state.find_folder(conf)
         )
         try:
@@ -192,13 +193,13 @@ def _wait_for_node(
     :raises Signalled: a signal has come before
     """
     client = placement_client.from_conf(configured.conf)
-    failures, said = 0, ''
+    failures, logged = 0, log_on_change.LogOnChange()
     while True:
         try:
             return _find_node(options, configured.conf, client)
         except (exception.PlacementError, _NoNodeYet) as err:
-            if str(err) != said:
-                said = str(err)
+            said = str(err)
+            if logged.note(said):
                 LOG.warning(
                     'Host %(host)s: nothing is published yet, and this is '
                     'tried again: %(err)s',

@@ -20,29 +20,29 @@ from typing import Any, TypeAlias
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
-from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.claims import base
 from nova_ext_resources.cmd import compute_node
 from nova_ext_resources.cmd import old_inventory
 from nova_ext_resources.conf import driver as driver_conf
-from nova_ext_resources.conf import monitoring as monitoring_conf
+from nova_ext_resources.conf import monitoring
 from nova_ext_resources.conf import names
 from nova_ext_resources.conf import state
-from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.conf import tuning
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
-from nova_ext_resources.host import discovery as discovery_mod
-from nova_ext_resources.host import enforcement as enforcement_mod
-from nova_ext_resources.host import files
+from nova_ext_resources.host.claims import enforcement
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host import ledger_copy
-from nova_ext_resources.host import telemetry
+from nova_ext_resources.host.inventory import discovery
+from nova_ext_resources.host.ledger import snapshot
+from nova_ext_resources.host.service import paths
+from nova_ext_resources.host.service import telemetry
 from nova_ext_resources.objects import resource
 from nova_ext_resources import opts
-from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement.api import client
 from nova_ext_resources import plugins
-from nova_ext_resources.tuning import loop as tuning_loop
-from nova_ext_resources.virt import power
+from nova_ext_resources.tuning import loop
+from nova_ext_resources.virt.guards import cpu_power
 
 LOG = logging.getLogger(__name__)
 
@@ -89,13 +89,13 @@ class Checks:
         self._options = conf.ext_resources
         # Filled by the checks: one plugin that cannot be loaded hides
         # nothing that is wrong with the others.
-        self._trackers: dict[str, claims_base.Tracker] = {}
+        self._trackers: dict[str, base.Tracker] = {}
         self._inventories: dict[str, drivers_base.InventoryProvider] = {}
         self._enforcers: dict[str, drivers_base.Enforcer] = {}
         self._classes: set[str] = set()
         self._compared: set[str] = set()
         # Without check_ready, which makes a group and removes it.
-        self._discovery = discovery_mod.Discovery(
+        self._discovery = discovery.Discovery(
             self._inventories,
             host,
             trackers=self._trackers,
@@ -103,8 +103,8 @@ class Checks:
         )
 
     @property
-    def _enforcement(self) -> enforcement_mod.Enforcement:
-        return enforcement_mod.Enforcement(
+    def _enforcement(self) -> enforcement.Enforcement:
+        return enforcement.Enforcement(
             self.host, self._enforcers, self._trackers
         )
 
@@ -166,7 +166,7 @@ class Checks:
     def _check_nova(self) -> str:
         driver = driver_conf.find(self._conf)
         try:
-            from nova_ext_resources.virt import gate
+            from nova_ext_resources.virt.compat import startup_checks
         except ImportError as err:
             raise exception.InvalidConfiguration(
                 option='[DEFAULT] compute_driver',
@@ -175,9 +175,11 @@ class Checks:
                 'package into the Python environment of Nova, and run this '
                 'command there',
             ) from err
-        gate.check_nova(allow_untested=self._options.allow_untested_nova)
+        startup_checks.check_nova(
+            allow_untested=self._options.allow_untested_nova
+        )
         if driver_conf.is_ours(self._conf):
-            gate.check_driver(driver)
+            startup_checks.check_driver(driver)
         return ''
 
     def _check_plugins(self) -> str:
@@ -233,14 +235,14 @@ class Checks:
 
     def _check_provider_config(self) -> str:
         try:
-            from nova_ext_resources.virt import provider_config
+            from nova_ext_resources.virt.provider_config import files
         except ImportError:
             # Which has failed the check of Nova.
             return 'Not checked: Nova cannot be imported.'
         if not driver_conf.is_ours(self._conf):
             return 'Not compared: nova-compute ignores the plugins.'
         location = driver_conf.find_provider_config(self._conf)
-        found = provider_config.list_collisions(location, self._classes)
+        found = files.list_collisions(location, self._classes)
         if found:
             raise exception.InvalidConfiguration(
                 option='[compute] provider_config_location',
@@ -266,7 +268,7 @@ class Checks:
         if not folder and not options.ledger_path:
             return 'Not checked: [DEFAULT] state_path is not set.'
         path = os.path.abspath(
-            files.find_ledger_path(options, folder, self.host)
+            paths.find_ledger_path(options, folder, self.host)
         )
         # First: what this user may not see looks damaged to the others.
         problem = _find_unwritable(path)
@@ -279,7 +281,7 @@ class Checks:
             self._warn_of_loss(path)
             return f'nova-compute will make {path}.'
         try:
-            count = len(ledger_copy.read(path).entries)
+            count = len(snapshot.read(path).entries)
         except exception.LedgerNotChecked as err:
             LOG.warning('%s', err)
             return ''
@@ -303,7 +305,7 @@ class Checks:
             )
 
     def _check_placement(self) -> str:
-        placement_client.from_conf(self._conf).check_access()
+        client.from_conf(self._conf).check_access()
         return ''
 
     def _check_old_inventory(self) -> str:
@@ -312,7 +314,7 @@ class Checks:
             return 'Not checked: nova-compute has not been started yet.'
         try:
             problems = old_inventory.list_problems(
-                placement_client.from_conf(self._conf),
+                client.from_conf(self._conf),
                 node_uuid,
                 self._classes,
                 driver_conf.find_provider_config(self._conf),
@@ -333,28 +335,28 @@ class Checks:
         return ''
 
     def _check_tuning(self) -> str:
-        values.load(self._conf, monitoring_conf.GROUP, monitoring_conf.OPTS)
-        options = values.load(self._conf, tuning_conf.GROUP, tuning_conf.OPTS)
+        values.load(self._conf, monitoring.GROUP, monitoring.OPTS)
+        options = values.load(self._conf, tuning.GROUP, tuning.OPTS)
         if not options.enabled:
             return ''
-        tuning_loop.Settings.from_conf(self._conf)
+        loop.Settings.from_conf(self._conf)
         telemetry.check_measured(self._conf)
         folder = state.find_folder(self._conf)
         if not folder and not options.audit_path:
             return 'Not checked: [DEFAULT] state_path is not set.'
         path = os.path.abspath(
-            options.audit_path or files.find_audit_path(folder, self.host)
+            options.audit_path or paths.find_audit_path(folder, self.host)
         )
         is_link = os.path.islink(path)
         problem = 'it is a link' if is_link else _find_unwritable(path)
         if problem:
-            raise tuning_loop.refuse_trail(path, problem.rstrip('.'))
+            raise loop.refuse_trail(path, problem.rstrip('.'))
         return ''
 
     def _check_power(self) -> str:
         # An enforcer that cannot be loaded has failed its own check.
         with contextlib.suppress(exception.PluginError):
-            power.check(self._options, self._conf.libvirt)
+            cpu_power.check(self._options, self._conf.libvirt)
         return ''
 
     def _check_cpus(self) -> str:

@@ -12,7 +12,7 @@ from oslo_utils import uuidutils
 from nova_ext_resources.conf import state
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement.api import client as placement_client
 
 #: Nova's name of the file (``nova.virt.node``).
 _FILE = 'compute_id'

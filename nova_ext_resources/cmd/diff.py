@@ -14,22 +14,22 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.claims import base
 from nova_ext_resources.cmd import compute_node
 from nova_ext_resources.cmd import configuration
-from nova_ext_resources.conf import state as state_conf
+from nova_ext_resources.conf import state
 from nova_ext_resources import exception
-from nova_ext_resources.host import discovery as discovery_mod
-from nova_ext_resources.host import files
-from nova_ext_resources.host import ledger_copy
-from nova_ext_resources.host import node_traits
-from nova_ext_resources.host import preview
-from nova_ext_resources.host import withheld
+from nova_ext_resources.host.inventory import discovery
+from nova_ext_resources.host.inventory import node_traits
+from nova_ext_resources.host.inventory import preview
+from nova_ext_resources.host.inventory import quarantine
+from nova_ext_resources.host.ledger import snapshot
+from nova_ext_resources.host.service import paths
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import sync
-from nova_ext_resources.placement import tree
-from nova_ext_resources.placement import wording
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.publish import diff
+from nova_ext_resources.placement.publish import plan_text
+from nova_ext_resources.placement.publish import tree_writer
 from nova_ext_resources import plugins
 
 #: As of diff(1).
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
     except exception.ExtResourcesError as err:
         _complain(str(err))
         return TROUBLE
-    for line in [*_describe(traits), *wording.describe(plan)]:
+    for line in [*_describe(traits), *plan_text.describe(plan)]:
         print(line)
     for problem in found.failures.values():
         _complain(problem)
@@ -90,13 +90,13 @@ class _Comparison:
 
     def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
         self._conf, self._host = conf, host
-        self._trackers: Mapping[str, claims_base.Tracker] = (
-            plugins.load_trackers()
-        )
+        self._trackers: Mapping[str, base.Tracker] = plugins.load_trackers()
 
     def run(
         self, node_uuid: str
-    ) -> tuple[discovery_mod.Found, sync.Plan, provider.NodeTraits]:
+    ) -> tuple[
+        discovery.DiscoveredResources, diff.PublishPlan, provider.NodeTraits
+    ]:
         """Return what was found, and what would be written.
 
         The last by nova-compute itself.
@@ -107,9 +107,9 @@ class _Comparison:
         path = self._find_ledger()
         client = placement_client.from_conf(self._conf)
         node = compute_node.get(client, node_uuid)
-        content = ledger_copy.Content()
+        content = snapshot.Content()
         if os.path.lexists(path):
-            content = ledger_copy.read(path)
+            content = snapshot.read(path)
         found = self._discover(path, content)
         providers = preview.make_providers(
             found,
@@ -118,7 +118,7 @@ class _Comparison:
             content=content,
             trackers=self._trackers,
         )
-        plan = tree.TreeWriter(client, closes_doubles=True).plan(
+        plan = tree_writer.TreeWriter(client, closes_doubles=True).plan(
             node, providers, may_delete=found.is_complete
         )
         traits = node_traits.preview(
@@ -134,7 +134,7 @@ class _Comparison:
 
         :raises InvalidConfiguration: no option says where it is
         """
-        folder = state_conf.find_folder(self._conf)
+        folder = state.find_folder(self._conf)
         options = self._conf.ext_resources
         if not folder and not options.ledger_path:
             raise exception.InvalidConfiguration(
@@ -145,12 +145,12 @@ class _Comparison:
                 'with --config-file',
             )
         return os.path.abspath(
-            files.find_ledger_path(options, folder, self._host)
+            paths.find_ledger_path(options, folder, self._host)
         )
 
     def _discover(
-        self, path: str, content: ledger_copy.Content
-    ) -> discovery_mod.Found:
+        self, path: str, content: snapshot.Content
+    ) -> discovery.DiscoveredResources:
         inventories: dict[str, Any] = plugins.load_with_options(
             plugins.INVENTORY_PROVIDERS,
             self._conf.ext_resources.inventory_providers,
@@ -158,9 +158,9 @@ class _Comparison:
             self._host,
             lambda: content.entries,
         )
-        found = discovery_mod.Discovery(
+        found = discovery.Discovery(
             inventories, self._host, trackers=self._trackers
         ).scan()
         # It has seen nothing, so that it finds nothing lost to note.
-        unavailable = withheld.Withheld(path, self._host, self._trackers)
+        unavailable = quarantine.Quarantine(path, self._host, self._trackers)
         return unavailable.apply(found, content.entries.values())

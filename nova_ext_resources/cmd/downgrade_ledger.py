@@ -13,7 +13,7 @@ import stat
 import sys
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import ledger
+from nova_ext_resources.host.ledger import ledger
 
 _WHERE = 'nova-compute logs the path at its start, after "recorded in"'
 

@@ -16,12 +16,12 @@ from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import state
-from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources import exception
-from nova_ext_resources.host import files
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host.handover import run
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
+from nova_ext_resources.host.service import paths as files
 from nova_ext_resources import plugins
 
 _DESCRIPTION = """\
@@ -154,7 +154,7 @@ def _check_direction(path: str, conf: cfg.ConfigOpts, source: str) -> None:
     :raises InvalidConfiguration: the host runs with another backend
     """
     enabled = conf.ext_resources.enforcers
-    if source not in enabled and journal.Journal(path).read() is None:
+    if source not in enabled and journal.HandoverJournal(path).read() is None:
         raise exception.InvalidConfiguration(
             option='--from',
             value=source,
@@ -169,7 +169,7 @@ def _load(
     conf: cfg.ConfigOpts,
     options: argparse.Namespace,
     name: str,
-    entries: drivers_base.EntriesReader,
+    entries: base.EntriesReader,
 ) -> run.Backend:
     """Load a backend as nova-compute does, beside the other plugins.
 

@@ -5,14 +5,14 @@
 from collections.abc import Collection
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement.api import client as placement_client
 
 
 #: Where something is to be moved.
 _MAY_NOT = (
-    'Placement refuses POST /reshaper to this user, with which nova-compute '
-    'moves what consumers hold. Nova needs the role "service" for it.'
+    'Placement refuses POST /reshaper to this user. nova-compute needs this '
+    'request to move allocations. Nova needs the role "service" for it.'
 )
 
 
@@ -37,7 +37,7 @@ def list_problems(
     old = sorted(
         name
         for name in root.inventories
-        if name in classes and name.startswith(provider_obj.CUSTOM)
+        if name in classes and name.startswith(provider.CUSTOM)
     )
     if not old:
         return []
@@ -60,10 +60,10 @@ def _advise(name: str, named: dict[str, str]) -> str:
     return 'nova-compute moves it to the providers below when it starts.'
 
 
-def _list_named(location: str, root: provider_obj.Provider) -> dict[str, str]:
+def _list_named(location: str, root: provider.Provider) -> dict[str, str]:
     try:
-        from nova_ext_resources.virt import provider_config
+        from nova_ext_resources.virt.provider_config import files
     except ImportError:
         # Which has failed the check of Nova.
         return {}
-    return provider_config.list_named(location, root.rp_uuid, root.name)
+    return files.list_named(location, root.rp_uuid, root.name)

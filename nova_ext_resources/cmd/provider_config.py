@@ -15,8 +15,8 @@ import yaml
 
 from nova_ext_resources.cmd import configuration
 from nova_ext_resources import exception
-from nova_ext_resources.host import discovery
-from nova_ext_resources.host import provider_config
+from nova_ext_resources.host.inventory import discovery
+from nova_ext_resources.host.inventory import provider_config
 from nova_ext_resources import plugins
 
 _PROGRAM = 'nova-ext-resources-provider-config'
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
     configuration.add_arguments(parser)
     parser.add_argument(
-        '--output', help='write the file here, and only as a whole'
+        '--output', help='write the whole file here, atomically'
     )
     options = parser.parse_args(arguments)
     try:
@@ -83,7 +83,9 @@ def _write(path: str | None, text: str) -> int:
     return 0
 
 
-def _discover(configured: configuration.Configuration) -> discovery.Found:
+def _discover(
+    configured: configuration.Configuration,
+) -> discovery.DiscoveredResources:
     """Read the host as nova-compute does.
 
     :raises ExtResourcesError: a plugin cannot be loaded, or there is none
@@ -94,7 +96,8 @@ def _discover(configured: configuration.Configuration) -> discovery.Found:
         raise exception.InvalidConfiguration(
             option='[ext_resources] inventory_providers',
             value='',
-            reason='it is empty; name the plugins that shall look at the host',
+            reason='it is empty; name the plugins that discover the '
+            'resources of the host',
         )
     inventories = plugins.load_with_options(
         plugins.INVENTORY_PROVIDERS, names, conf, host

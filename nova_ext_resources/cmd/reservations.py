@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.cmd import log
 from nova_ext_resources.conf import reader
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import loop
 from nova_ext_resources.reservation.manager import signals
@@ -111,7 +111,7 @@ def read_conf(options: argparse.Namespace) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     logging.register_options(conf)
     reader.parse(conf, files, folders)
-    if problems := reservation_conf.list_misspelt(conf):
+    if problems := reservation.list_misspelt(conf):
         raise _refuse(', '.join(files), '; '.join(problems))
     return conf
 
@@ -128,7 +128,7 @@ def _upgrade(conf: cfg.ConfigOpts) -> int:
     :raises ExtResourcesError: they are not, and nothing was changed where the
         database can undo it
     """
-    url = reservation_conf.find_connection(conf)
+    url = reservation.find_connection(conf)
     schema.upgrade(loading.open_database(url))
     print('The tables of the reservations are those of this release.')
     return 0
@@ -149,7 +149,7 @@ def _run(
     LOG.info('The manager of reservations has started')
     while True:
         systemd.notify(systemd.READY)
-        interval = conf[reservation_conf.GROUP.name].interval
+        interval = conf[reservation.GROUP.name].interval
         number = loop.run(turn.run, interval)
         if number not in signals.RELOAD:
             break

@@ -6,25 +6,17 @@
 a new group registers it. A plugin may keep its options beside its class, as
 ``drivers/static`` does.
 
-* ``cpu``: ``[ext_resources_cpu]``
 * ``driver``: which driver nova-compute has
-* ``fake``: ``[ext_resources_fake]``: the simulated host
-* ``fpga``: ``[ext_resources_fpga]``
+* ``drivers``: a module per group of a plugin
 * ``host``: ``[ext_resources]``: the host side
-* ``hostdev``: ``[ext_resources_hostdev]``
 * ``metrics``: ``[ext_resources_metrics]``: metrics and health
 * ``monitoring``: ``[ext_resources_monitoring]``
 * ``names``: finds misspelt names of options and groups
 * ``placement``: ``[ext_resources_placement]``: how to reach placement
 * ``reader``: parses Nova's configuration files for one host
 * ``reservation``: ``[ext_resources_reservation]``: reservations
-* ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
-* ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
 * ``scheduler``: ``[ext_resources_scheduler]``
-* ``shared_pool``: ``[ext_resources_shared_pool]``
-* ``sriov``: ``[ext_resources_sriov]``
 * ``state``: where Nova keeps its state
-* ``sysfs``: the option of each plugin that reads sysfs
 * ``tuning``: ``[ext_resources_tuning]``
 * ``values``: explains which option has a value that cannot be used, and why
 """

@@ -103,49 +103,45 @@ Seconds between two refreshes of the host.
 A refresh reads the host, restores missing settings, and publishes changes to
 placement. Every claim and release causes one at once.
 
-Each time, placement gets one request at least, and one more for each resource
-provider of the host that has a resource class of which servers hold units.
-""",
+Each refresh sends at least one request to placement, and one more for each
+resource provider of which servers hold units. """,
     ),
     cfg.IntOpt(
         'orphaned_entry_age',
         default=7200,
         min=1800,
-        help="""
-Seconds after which an entry of the ledger is orphaned whose server is missing.
+        help=""" Seconds after which the
+entry of a missing server in the ledger is orphaned.
 
-A server is missing if Nova has it neither among the servers of this host nor
-in a move from or to it, and the hypervisor does not know it. nova-compute
-compares every ten minutes, and each comparison in this time must say so. The
-time begins anew if Nova or the hypervisor cannot be asked. In the end, the
-alarm ``orphaned_entry`` takes the place of ``not_in_nova``.
+A server is missing if Nova has it neither on this host nor in a move from or
+to it, and the hypervisor does not know it. nova-compute compares every ten
+minutes, and the server must be missing in each comparison. The time starts
+again if Nova or the hypervisor does not answer. In the end, the alarm
+``orphaned_entry`` replaces ``not_in_nova``.
 
-It must not be shorter than ``[DEFAULT] long_rpc_timeout``, because Nova's
-records may be behind for as long as one of its calls takes; nor than two
-comparisons, which are further apart if ``refresh_interval`` is longer than
-ten minutes. If it is, nova-compute logs a warning and uses the longest of
-these.
-""",
+The time must not be shorter than ``[DEFAULT] long_rpc_timeout``, because
+Nova's records may be late by one call; nor shorter than two comparisons, which
+are further apart if ``refresh_interval`` is longer than ten minutes. Otherwise
+nova-compute logs a warning and uses the longest of these times. """,
     ),
     cfg.BoolOpt(
         'release_orphaned_entries',
         default=False,
-        help="""
-Release orphaned entries while nova-compute runs.
+        help=""" Release
+orphaned entries while nova-compute runs.
 
-Without this, they only raise an alarm, and a restart of nova-compute releases
-them. With it, Nova and the hypervisor are asked once more about each server,
-and only if all answers prove that it is gone, what it holds is released: five
-entries after each comparison at most. A server of which Nova has no record any
-more is not proven to be gone. If Nova has no server for more than three
-entries and more than half of all, none is released: its answer may be wrong.
-Allocations in placement are not changed.
-""",
+Without this option, orphaned entries only raise an alarm, and a restart of
+nova-compute releases them. With it, nova-compute asks Nova and the hypervisor
+once more about each server. It releases an entry only if all answers prove
+that the server is gone, at most five entries after each comparison. A missing
+record in Nova is no proof. If more than three entries, and more than half of
+all, have no server in Nova, none is released, because Nova's answer may be
+wrong. Allocations in placement are not changed. """,
     ),
     cfg.StrOpt(
         'host_config_dir',
-        help="""
-Folder with one more configuration file per compute host, ``<host>.conf``.
+        help=""" Folder with one more configuration file per compute
+host, ``<host>.conf``.
 
 Its groups of this package override those of nova.conf; other groups are
 ignored. For machines on which several compute services share one nova.conf.

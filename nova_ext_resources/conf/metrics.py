@@ -24,24 +24,22 @@ Address on which to listen: an IPv4 or IPv6 address of this host.
 
 There is no authentication, and metrics name servers and projects. On any
 address other than loopback, everyone who can reach the port can read them. If
-the host does not have the address at the start, listening is tried again until
-it has.
-""",
+the host does not have the address at the start, the service tries again until
+it has. """,
     ),
     cfg.PortOpt(
         'port',
         default=0,
-        help="""
-Port on which to listen. 0: metrics and health are not served.
-""",
+        help=""" Port on which to
+listen. 0: metrics and health are not served. """,
     ),
     cfg.IntOpt(
         'max_servers',
         default=512,
         min=0,
         max=65536,
-        help="""
-Most servers that have series of their own in the metrics. 0: no limit.
+        help=""" Largest number of
+servers with their own series in the metrics. 0: no limit.
 
 The servers that came first have them. The resources of all others are added up
 under ``server="other"``, and ``nova_ext_resources_servers_left_out`` counts

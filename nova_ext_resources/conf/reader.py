@@ -9,9 +9,9 @@ import socket
 
 from oslo_config import cfg
 
-from nova_ext_resources.conf import fake as fake_conf
+from nova_ext_resources.conf.drivers import fake
 from nova_ext_resources.conf import host as host_conf
-from nova_ext_resources.conf import metrics as metrics_conf
+from nova_ext_resources.conf import metrics
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 
@@ -64,10 +64,10 @@ def _parse(
 ) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     host_conf.register_opts(conf)
-    fake_conf.register_opts(conf)
-    metrics_conf.register_opts(conf)
+    fake.register_opts(conf)
+    metrics.register_opts(conf)
     parse(conf, files, folders, *last)
-    for part in (host_conf, fake_conf, metrics_conf):
+    for part in (host_conf, fake, metrics):
         values.check(conf, part.GROUP.name, part.OPTS)
     return conf
 
@@ -100,10 +100,7 @@ def parse(
     # Options of the log are arguments as well, and argparse ends the program
     # for a wrong value: also one that runs, and reads its options again.
     except SystemExit:
-        reason = (
-            'an option of the log has a wrong value, which standard error '
-            'names'
-        )
+        reason = 'an option of the log has a wrong value; see standard error'
     except cfg.Error as err:
         reason = _QUOTED.sub('', str(err))
     else:

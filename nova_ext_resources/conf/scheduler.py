@@ -43,9 +43,9 @@ Possible values:
         help="""
 How much ReservationWeigher counts beside the other weighers.
 
-It prefers hosts where a server that ends leaves the least time unused until
-something is promised. An aggregate overrides it for its hosts with metadata of
-the same name.
+It prefers hosts where the least time stays unused between the end of the
+server and the next promise. An aggregate overrides it for its hosts with
+metadata of the same name.
 
 Possible values:
 

@@ -2,8 +2,10 @@
 
 """One folder per plugin: ``inventory`` finds resources, ``enforcer`` applies.
 
-A new kind of device is a new folder here. Each of its resource classes names
-the tracker of ``claims/trackers`` that counts its units
+A new kind of device is a new folder here, with an entry point in ``setup.cfg``
+and options in ``conf/drivers``. Most need an ``inventory`` only: ``hostdev``
+hands PCI functions to guests, other devices need an enforcer. Each resource
+class names the tracker of ``claims/trackers`` that counts its units
 (``InventoryProvider.definitions``).
 
 * ``base``: the ABCs of inventory providers and enforcers, and what they

@@ -14,15 +14,16 @@ from typing import ClassVar, TypeAlias
 
 from oslo_config import cfg
 
+from nova_ext_resources.claims import base
 from nova_ext_resources import exception
+from nova_ext_resources.facts import guest
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 
 #: Returns what all servers of the host hold, by uuid of their consumers,
 #: without I/O. Not to be called by constructors: the host is not there yet.
@@ -186,13 +187,19 @@ class InventoryProvider(abc.ABC):
         return ''
 
 
-class Enforcer(abc.ABC):
+class Enforcer(base.RenamedMethods, abc.ABC):
     """Applies assignments on the host. Every call is idempotent.
 
     :param options: of the plugin's own group
     :param entries: reads what servers hold; without one they hold nothing
     :param guests: reads which servers run; without one that is unknown
     """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        'recognize': 'recover_units',
+        'find_obstacle': 'find_host_problem',
+        'find_fault': 'find_entry_problem',
+    }
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
 
@@ -258,7 +265,7 @@ class Enforcer(abc.ABC):
         """
         return
 
-    def find_obstacle(self) -> str:
+    def find_host_problem(self) -> str:
         """Return what keeps it from applying anything, and what to do, or ''.
 
         As far as reading shows. Does I/O and changes nothing, so that it may
@@ -318,7 +325,7 @@ class Enforcer(abc.ABC):
         """
         return frozenset()
 
-    def recognize(
+    def recover_units(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...] | None:
         """Return the assignments of an entry with the units that are applied.
@@ -341,7 +348,7 @@ class Enforcer(abc.ABC):
         """
         return True
 
-    def find_fault(self, entry: assignment.Entry) -> str:
+    def find_entry_problem(self, entry: assignment.Entry) -> str:
         """Return what is missing although ``apply`` succeeded, or ''.
 
         A server that runs keeps what it has when other software takes its
@@ -357,14 +364,14 @@ class Enforcer(abc.ABC):
         """
         return ()
 
-    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
+    def list_tunables(self) -> tuple[tunable_units.Tunable, ...]:
         """Return what may be moved between servers while they run.
 
         No I/O: decides on what was last applied, or read.
         """
         return ()
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         """Change what servers have of one class of one provider.
 
         Those of the same class and provider that are not named keep theirs.

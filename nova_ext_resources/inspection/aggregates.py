@@ -127,17 +127,18 @@ def list_notes(
     """
     if aggregates is None:
         yield (
-            'Host aggregates are not known, because Nova does not show them: '
-            'hosts of all availability zones are considered, and metadata of '
-            'aggregates was not.'
+            'Nova does not show its host aggregates: hosts of all '
+            'availability zones are considered, and metadata of aggregates is '
+            'not.'
         )
         return
     zones = {one.zone for one in aggregates} - {''}
     if wish.zone and wish.zone not in zones:
         yield (
             f'No host aggregate is availability zone {wish.zone}. Nova '
-            'refuses servers that request it, unless it is [DEFAULT] '
-            'default_availability_zone: then hosts of all zones take them.'
+            'refuses servers that request this zone. But if the zone is '
+            '[DEFAULT] default_availability_zone, hosts of all zones take '
+            'them.'
         )
     elif wish.zone and not any(
         one.hosts for one in aggregates if one.zone == wish.zone
@@ -155,11 +156,11 @@ def list_notes(
     found = [*_list_metadata(aggregates, wish)]
     if found:
         yield (
-            'Nova may leave out hosts by metadata of aggregates. Whether its '
-            'scheduler is configured so cannot be read from outside, and this '
-            f'was not considered: {"; ".join(found)}. Nor was metadata that '
-            'AggregateImagePropertiesIsolation compares with properties of '
-            'the image.'
+            "Nova's scheduler may leave out hosts because of metadata of "
+            'aggregates. Its configuration cannot be read from outside, so '
+            f'this metadata was not considered: {"; ".join(found)}. Nor was '
+            'metadata that AggregateImagePropertiesIsolation compares with '
+            'properties of the image.'
         )
 
 

@@ -21,16 +21,16 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection import services as services_mod
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import candidates as candidates_mod
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import provider
+from nova_ext_resources.reservation import candidates
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import publication as publication_mod
-from nova_ext_resources.reservation import runs as runs_mod
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation import runs
 from nova_ext_resources.reservation import spare as spare_mod
 
 #: Nova gives it to the provider of a compute service that is disabled.
@@ -41,7 +41,7 @@ _ALL_UP = services_mod.Services()
 _ANY_ZONE = aggregates.Zone()
 
 
-class Step(enum.StrEnum):
+class FitStep(enum.StrEnum):
     """What leaves a host out; each is asked after those before it.
 
     ``SERVICE``: its compute service is disabled or down, or Nova has none.
@@ -78,7 +78,7 @@ class Fit:
     """
 
     host: host_tree.HostTree
-    step: Step | None = None
+    step: FitStep | None = None
     shortfalls: tuple[exception.Shortfall, ...] = ()
     places: Mapping[str, Mapping[str, int]] = dataclasses.field(
         default_factory=dict
@@ -94,7 +94,7 @@ Offered: TypeAlias = Mapping[str, Sequence[Places]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class HostRoom:
     """What a host has left.
 
     :ivar document: what it has published; None: nothing
@@ -112,12 +112,12 @@ class Room:
 
 
 def make_room(
-    host: host_tree.HostTree, published: publication_mod.Publications
-) -> Room:
+    host: host_tree.HostTree, published: publication.Publications
+) -> HostRoom:
     """Return what a host has left now."""
     found = published.get(host.name)
-    cells = publication_mod.read_cells(found.cells) if found else None
-    return Room(
+    cells = publication.read_cells(found.cells) if found else None
+    return HostRoom(
         tree=host,
         document=stats.decode(found.document) if found else None,
         cells=None if cells is None else [set(one.free) for one in cells],
@@ -146,10 +146,10 @@ class Filters:
         return schedule.Judge(self.trackers, self.tests, *asked)
 
     def keep(
-        self, room: Room, options: Sequence[schedule.Candidate]
+        self, room: HostRoom, options: Sequence[schedule.Candidate]
     ) -> Sequence[schedule.Candidate] | Fit:
         """Return what a host can give, the best first; or why nothing."""
-        step, short = Step.UNITS, set[exception.Shortfall]()
+        step, short = FitStep.UNITS, set[exception.Shortfall]()
         if room.document is not None:
             asked = room.document, options, lambda: room.cells
             options = self.judge.choose(*asked)
@@ -157,7 +157,7 @@ class Filters:
                 short.update(self.judge.explain(*asked))
         view = make_view(room.tree)
         if options and not self.promises.is_empty:
-            step = Step.RESERVATIONS
+            step = FitStep.RESERVATIONS
             states = [
                 (place, one.state) for place, one in view.tracked.items()
             ]
@@ -181,20 +181,23 @@ class Filters:
         )
 
     def _list_broken(
-        self, room: Room, candidate: schedule.Candidate, spare: spare_mod.Spare
+        self,
+        room: HostRoom,
+        candidate: schedule.Candidate,
+        spare: spare_mod.Spare,
     ) -> list[exception.Shortfall]:
         """Return why a server breaks promises, as ReservationFilter does."""
         allocations = candidate['allocations']
         if found := spare.explain(allocations):
             return found
-        broken, _end = runs_mod.Runs(self.trackers, self.tests).find_verdict(
+        broken, _end = runs.Runs(self.trackers, self.tests).find_verdict(
             room.document,
             allocations,
             self.demand.requirement,
             spare,
             is_floating=self.demand.cells == (),
         )
-        return [runs_mod.explain(broken)] if broken else []
+        return [runs.explain(broken)] if broken else []
 
 
 class Examiner:
@@ -211,7 +214,7 @@ class Examiner:
         filters: Filters,
         offered: Offered,
         *,
-        published: publication_mod.Publications,
+        published: publication.Publications,
         services: services_mod.Services = _ALL_UP,
         zone: aggregates.Zone = _ANY_ZONE,
     ) -> None:
@@ -249,21 +252,21 @@ def find_exclusion(
     host: host_tree.HostTree,
     services: services_mod.Services,
     zone: aggregates.Zone,
-) -> tuple[Step | None, str]:
+) -> tuple[FitStep | None, str]:
     """Return why Nova does not use a host, whatever is free there.
 
     :returns: the step that leaves it out, None if it may be used; the reason
     """
     if DISABLED_TRAIT in host.root.traits:
-        return Step.SERVICE, (
+        return FitStep.SERVICE, (
             'its compute service is disabled; "openstack compute service '
             'set --enable" enables it'
         )
     if reason := services.find_outage(host.name):
-        return Step.SERVICE, reason
+        return FitStep.SERVICE, reason
     named = services.find_host(host.name)
     if reason := zone.find_exclusion(host.root.rp_uuid, named):
-        return Step.ZONE, reason
+        return FitStep.ZONE, reason
     return None, ''
 
 
@@ -271,14 +274,14 @@ def explain_absence(
     host: host_tree.HostTree, demand: demand_mod.Demand
 ) -> Fit:
     """Return why placement does not offer a host."""
-    ways = candidates_mod.CandidateSearch(
+    ways = candidates.CandidateSearch(
         make_view(host), make_providers(host), demand
     )
     listed = [*ways]
     for step, found in (
-        (Step.CLASSES, _list_absent(host, demand)),
-        (Step.TRAITS, _list_without_traits(host, demand)),
-        (Step.AMOUNTS, _list_short(host, listed)),
+        (FitStep.CLASSES, _list_absent(host, demand)),
+        (FitStep.TRAITS, _list_without_traits(host, demand)),
+        (FitStep.AMOUNTS, _list_shortfalls(host, listed)),
     ):
         if found:
             short = ways.qualify(sorted(found))
@@ -290,35 +293,35 @@ def explain_absence(
 
 def _explain_policy(
     host: host_tree.HostTree, found: Sequence[Places]
-) -> tuple[Step, str]:
+) -> tuple[FitStep, str]:
     """Return why placement does not offer a host that has all.
 
     :param found: candidates that the host seems to have
     """
     if not found:
-        return Step.POLICY, (
+        return FitStep.POLICY, (
             'group_policy=isolate needs a provider for each request group, '
             'and this host has fewer'
         )
     if not any(host.root.rp_uuid in one for one in found):
-        return Step.PLACEMENT, (
-            'the flavor requests nothing of the compute node itself; Nova '
-            'then finds no host, because it looks for candidates that use '
-            'the compute node. Request a resource class that it has: '
+        return FitStep.PLACEMENT, (
+            'the flavor requests nothing of the compute node itself, so Nova '
+            'finds no host: it needs candidates that use the compute node. '
+            'Request a resource class of the compute node: '
             f'{", ".join(sorted(host.root.amounts)) or "it has none now"}'
         )
-    return Step.PLACEMENT, (
-        'placement does not offer this host, though all that is requested '
-        'looks free; it has changed meanwhile, or is in no tree that '
+    return FitStep.PLACEMENT, (
+        'placement does not offer this host, though all requested resources '
+        'look free; the host has changed meanwhile, or is in no tree that '
         'placement may use. Try again'
     )
 
 
-def make_view(host: host_tree.HostTree) -> view_obj.HostView:
+def make_view(host: host_tree.HostTree) -> host_view.HostView:
     """Return the amounts of a host as a view."""
-    return view_obj.HostView(
+    return host_view.HostView(
         tracked={
-            (one.rp_uuid, name): view_obj.Tracked(
+            (one.rp_uuid, name): host_view.Tracked(
                 tracker='count',
                 state=count.CountState(amount.capacity, amount.used),
                 inventory=amount.inventory,
@@ -332,10 +335,10 @@ def make_view(host: host_tree.HostTree) -> view_obj.HostView:
 
 def make_providers(
     host: host_tree.HostTree,
-) -> list[provider_obj.Provider]:
+) -> list[provider.Provider]:
     """Return the providers of a host, as far as candidates need them."""
     return [
-        provider_obj.Provider(
+        provider.Provider(
             rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
         )
         for one in host.offering
@@ -375,7 +378,7 @@ def _list_without_traits(
     host: host_tree.HostTree, demand: demand_mod.Demand
 ) -> list[exception.Shortfall]:
     """Return what no provider has with the traits, or beside the rest."""
-    missing = candidates_mod.list_missing(
+    missing = candidates.list_missing(
         make_view(host), make_providers(host), demand
     )
     wanted = {
@@ -384,10 +387,13 @@ def _list_without_traits(
         for word in (*one.required, *(f'!{each}' for each in one.forbidden))
     }
     reason = (
-        f'no provider of this host has it with the traits '
+        'no provider of this host has this class together with the traits '
         f'{", ".join(sorted(wanted))}'
         if wanted
-        else 'no provider of this host has all that its request group requests'
+        else (
+            'no provider of this host has all resource classes of the '
+            'request group'
+        )
     )
     return [
         _make_shortfall(name, amount, reason, is_permanent=True)
@@ -395,8 +401,8 @@ def _list_without_traits(
     ]
 
 
-def _list_short(
-    host: host_tree.HostTree, found: Sequence[candidates_mod.Allocations]
+def _list_shortfalls(
+    host: host_tree.HostTree, found: Sequence[candidates.Allocations]
 ) -> list[exception.Shortfall]:
     """Return what the providers that come nearest have too little of."""
     if not found:
@@ -431,12 +437,12 @@ def _list_short(
 def _explain_capacity(capacity: int) -> str:
     if not capacity:
         return (
-            'all of it is reserved; Nova does that with the class of a '
-            'bare-metal node that is in use, is cleaned, or is in maintenance'
+            'all of it is reserved; Nova reserves the class of a bare-metal '
+            'node that is in use, is being cleaned, or is in maintenance'
         )
     return (
-        f'this provider has {capacity} in total, so that no server that '
-        'leaves it would help'
+        f'this provider has {capacity} in total, so it would not help if '
+        'servers left it'
     )
 
 

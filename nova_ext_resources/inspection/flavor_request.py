@@ -12,7 +12,7 @@ import re
 
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 

@@ -6,17 +6,18 @@ from nova_ext_resources.inspection import rows
 
 #: None is a letter or a digit: these stand for servers.
 MARKS = {
-    rows.Kind.HOST: '=',
-    rows.Kind.OTHER: '%',
-    rows.Kind.POOL: '~',
-    rows.Kind.RESERVED: '#',
-    rows.Kind.FREE: '.',
+    rows.PartKind.HOST: '=',
+    rows.PartKind.OTHER: '%',
+    rows.PartKind.POOL: '~',
+    rows.PartKind.RESERVED: '#',
+    rows.PartKind.FREE: '.',
 }
 
 TEXTS = {
-    rows.Kind.HOST: 'the host itself, or its I/O devices',
-    rows.Kind.OTHER: 'other software',
-    rows.Kind.POOL: 'a pool of burst or shared ways',
-    rows.Kind.RESERVED: 'reserved: the host itself, a pool, or other software',
-    rows.Kind.FREE: 'free',
+    rows.PartKind.HOST: 'the host itself, or its I/O devices',
+    rows.PartKind.OTHER: 'other software',
+    rows.PartKind.POOL: 'a pool of burst or shared ways',
+    rows.PartKind.RESERVED: 'reserved: the host itself, a pool, or other '
+    'software',
+    rows.PartKind.FREE: 'free',
 }

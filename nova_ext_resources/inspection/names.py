@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 import dataclasses
 
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,6 @@ class Names:
             return self.servers[consumer]
         if consumer in self.moves:
             return f'move of {self.describe(self.moves[consumer])}'
-        if hold.may_be_hold(consumer):
+        if planned_hold.may_be_hold(consumer):
             return f'reservation {consumer}'
         return consumer

@@ -11,34 +11,34 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.claims.schedule import candidates as schedule
-from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import fit
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import stats
-from nova_ext_resources.reservation import candidates as candidates_mod
+from nova_ext_resources.reservation import candidates
 
 
 class Placing:
     """Servers of one request."""
 
-    def __init__(self, filters: fit_mod.Filters) -> None:
+    def __init__(self, filters: fit.Filters) -> None:
         self._filters = filters
 
-    def place(self, room: fit_mod.Room) -> fit_mod.Room | fit_mod.Fit:
+    def place(self, room: fit.HostRoom) -> fit.HostRoom | fit.Fit:
         """Return what is left when a host has one more, or why it cannot."""
         host, document, cells = room.tree, room.document, room.cells
         options = self._list_options(host)
         if not options:
-            return fit_mod.explain_absence(host, self._filters.demand)
+            return fit.explain_absence(host, self._filters.demand)
         kept = self._filters.keep(room, options)
-        if isinstance(kept, fit_mod.Fit):
+        if isinstance(kept, fit.Fit):
             return kept
         chosen = kept[0]
         if document is not None:
             cells = self._take_cpus(document, chosen, cells)
             document = self._filters.judge.take(document, chosen)
-        return fit_mod.Room(
+        return fit.HostRoom(
             tree=_allocate(host, chosen), document=document, cells=cells
         )
 
@@ -46,14 +46,14 @@ class Placing:
         self, host: host_tree.HostTree
     ) -> list[schedule.Candidate]:
         """Return the candidates that placement would offer."""
-        view = fit_mod.make_view(host)
-        found = candidates_mod.CandidateSearch(
-            view, fit_mod.make_providers(host), self._filters.demand
+        view = fit.make_view(host)
+        found = candidates.CandidateSearch(
+            view, fit.make_providers(host), self._filters.demand
         )
         return [
-            fit_mod.make_option(one)
+            fit.make_option(one)
             for one in found
-            if candidates_mod.has_room(view, one)
+            if candidates.has_room(view, one)
         ]
 
     def _take_cpus(

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import dataclasses
 import enum
 
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects import provider
 
 
-class State(enum.StrEnum):
+class RelocationState(enum.StrEnum):
     """How far a class of a host is moved.
 
     ``NOT_MOVED``: only the compute node has it, as without this package.
@@ -29,16 +29,19 @@ class State(enum.StrEnum):
 
 #: What to do.
 REMEDIES = {
-    State.NOT_MOVED: 'enable this package there, and restart nova-compute',
-    State.WAITING: 'see the alarm old_inventory of the host',
-    State.HALF: 'see the alarm old_inventory of the host',
-    State.TWICE: 'look whether nova-compute, or the agent, of the host runs',
-    State.MOVED: '',
+    RelocationState.NOT_MOVED: 'enable this package there, and restart '
+    'nova-compute',
+    RelocationState.WAITING: 'see the alarm old_inventory of the host',
+    RelocationState.HALF: 'see the alarm old_inventory of the host',
+    RelocationState.TWICE: (
+        'check whether nova-compute, or the agent, of the host runs'
+    ),
+    RelocationState.MOVED: '',
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RelocationRow:
     """One resource class of one host.
 
     :ivar capacity: what the compute node itself offers
@@ -57,14 +60,18 @@ class Row:
     is_on_root: bool
 
     @property
-    def state(self) -> State:
+    def state(self) -> RelocationState:
         if not self.is_on_root:
-            return State.MOVED
+            return RelocationState.MOVED
         if not self.is_below:
-            return State.NOT_MOVED
+            return RelocationState.NOT_MOVED
         if self.below:
-            return State.TWICE
-        return State.HALF if self.used_below else State.WAITING
+            return RelocationState.TWICE
+        return (
+            RelocationState.HALF
+            if self.used_below
+            else RelocationState.WAITING
+        )
 
 
 def list_classes(trees: Iterable[host_tree.HostTree]) -> frozenset[str]:
@@ -75,7 +82,7 @@ def list_classes(trees: Iterable[host_tree.HostTree]) -> frozenset[str]:
         for one in tree.providers
         if one.is_ours
         for name in one.amounts
-        if name.startswith(provider_obj.CUSTOM)
+        if name.startswith(provider.CUSTOM)
     )
 
 
@@ -83,7 +90,7 @@ def list_rows(
     trees: Iterable[host_tree.HostTree],
     classes: Collection[str],
     holders: Mapping[str, Mapping[str, Mapping[str, int]]],
-) -> Iterator[Row]:
+) -> Iterator[RelocationRow]:
     """Return a row for each of these classes of each host that has it.
 
     :param holders: uuid of a compute node -> resource class -> consumer ->
@@ -99,11 +106,11 @@ def list_rows(
 
 def _make_row(
     tree: host_tree.HostTree, name: str, holders: Mapping[str, int]
-) -> Row:
+) -> RelocationRow:
     root, *others = tree.providers
     nothing = host_tree.Amount(capacity=0)
     below = [one.amounts[name] for one in others if name in one.amounts]
-    return Row(
+    return RelocationRow(
         host=tree.name,
         resource_class=name,
         capacity=root.amounts.get(name, nothing).capacity,

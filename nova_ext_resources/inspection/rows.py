@@ -21,17 +21,17 @@ from typing import Any, TypeAlias
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import holders as holders_obj
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import reserved as reserved_obj
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects.documents import holders as holders_obj
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.reservation import publication
 
 
-class Kind(enum.StrEnum):
+class PartKind(enum.StrEnum):
     """What a part of a resource is.
 
     ``SERVER``: a consumer of placement has it, usually a server.
@@ -51,7 +51,7 @@ class Kind(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ResourcePart:
     """A part of a resource.
 
     :ivar consumer: uuid in placement; '' unless it is a server's
@@ -59,13 +59,13 @@ class Part:
         not known, or where all are alike
     """
 
-    kind: Kind
+    kind: PartKind
     amount: int
     consumer: str = ''
     units: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-class Source(enum.StrEnum):
+class RowSource(enum.StrEnum):
     """How much is known of a row.
 
     ``UNITS``: which units each server has, as the host has published.
@@ -80,15 +80,15 @@ class Source(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ResourceRow:
     """One resource class of one provider.
 
     :ivar provider: its name without that of the host, such as ``L3_0``
     :ivar total: all units of the inventory; the capacity where the inventory
         was not read
     :ivar parts: servers in the order of their units, then what is reserved,
-        in the order of :class:`Kind`, then what is free; together ``total``,
-        unless more is sold than there is
+        in the order of :class:`PartKind`, then what is free; together
+        ``total``, unless more is sold than there is
     :ivar ways: owner of each unit, the lowest first, as indexes of
         ``parts``; None where positions do not matter, or are not known
     :ivar is_explained: whether the host has published what has the reserved
@@ -101,8 +101,8 @@ class Row:
     provider: str
     resource_class: str
     amount: host_tree.Amount
-    parts: tuple[Part, ...]
-    source: Source
+    parts: tuple[ResourcePart, ...]
+    source: RowSource
     ways: tuple[int, ...] | None = None
     is_explained: bool = False
     refused: str = ''
@@ -123,7 +123,7 @@ class Row:
         What servers have without an allocation counts as used, although
         placement has it reserved.
         """
-        servers = [one for one in self.parts if one.kind is Kind.SERVER]
+        servers = [one for one in self.parts if one.kind is PartKind.SERVER]
         used = sum(one.amount for one in servers)
         reserved = _count_reserved(self, servers)
         return (
@@ -138,9 +138,9 @@ _Holders: TypeAlias = Mapping[str, holders_obj.Holder]
 
 def list_rows(
     tree: host_tree.HostTree,
-    published: publication_mod.Publication | None,
-    trackers: Mapping[str, view_obj.StateReader],
-) -> Iterator[Row]:
+    published: publication.Publication | None,
+    trackers: Mapping[str, host_view.StateReader],
+) -> Iterator[ResourceRow]:
     """Return a row for each class of each provider, in the tree's order.
 
     :param tree: with inventories and holders
@@ -153,7 +153,7 @@ def list_rows(
         published.holders if published else None
     )
     refused = published.refused if published else {}
-    tracked: Mapping[view_obj.Place, view_obj.Tracked] = {}
+    tracked: Mapping[host_view.Place, host_view.Tracked] = {}
     if document is not None:
         tracked = stats.make_view(document, trackers).tracked
     for provider in tree.providers:
@@ -167,8 +167,8 @@ def list_rows(
 
 
 def list_own(
-    view: view_obj.HostView, entries: Mapping[str, assignment.Entry]
-) -> Iterator[Row]:
+    view: host_view.HostView, entries: Mapping[str, assignment.Entry]
+) -> Iterator[ResourceRow]:
     """Return the rows of a host as it knows itself, sorted by provider.
 
     :param entries: consumer -> what it holds
@@ -180,9 +180,9 @@ def list_own(
             one[0][1],
         ),
     ):
-        servers = _list_held((rp_uuid, name), entries, [])
+        servers = _list_allocated((rp_uuid, name), entries, [])
         state, inventory = tracked.state, tracked.inventory
-        row = Row(
+        row = ResourceRow(
             rp_uuid=rp_uuid,
             provider=view.keys.get(rp_uuid, rp_uuid),
             resource_class=name,
@@ -192,7 +192,7 @@ def list_own(
                 inventory=inventory,
             ),
             parts=(),
-            source=Source.UNITS,
+            source=RowSource.UNITS,
         )
         if isinstance(state, cache_ways.CacheWaysState):
             yield _place(row, servers, state, tracked.reserved)
@@ -205,22 +205,22 @@ def _make_row(
     provider: host_tree.TreeProvider,
     name: str,
     amount: host_tree.Amount,
-    tracked: view_obj.Tracked | None,
+    tracked: host_view.Tracked | None,
     holders: _Holders | None,
-) -> Row:
+) -> ResourceRow:
     allocated = provider.holders.get(name, {})
-    source = Source.AMOUNTS
+    source = RowSource.AMOUNTS
     servers = [
-        Part(kind=Kind.SERVER, consumer=consumer, amount=held)
+        ResourcePart(kind=PartKind.SERVER, consumer=consumer, amount=held)
         for consumer, held in sorted(allocated.items())
     ]
     if tracked is not None and holders is not None:
         place = provider.rp_uuid, name
-        source = Source.OUTDATED
+        source = RowSource.OUTDATED
         if _agree(place, tracked, amount, allocated, holders):
-            source = Source.UNITS
-            servers = _list_held(place, holders, servers)
-    row = Row(
+            source = RowSource.UNITS
+            servers = _list_allocated(place, holders, servers)
+    row = ResourceRow(
         rp_uuid=provider.rp_uuid,
         provider=tree.make_key(provider),
         resource_class=name,
@@ -228,7 +228,7 @@ def _make_row(
         parts=(),
         source=source,
     )
-    if source is Source.UNITS and tracked is not None:
+    if source is RowSource.UNITS and tracked is not None:
         state = tracked.state
         if isinstance(state, cache_ways.CacheWaysState):
             known = tracked.reserved
@@ -240,8 +240,8 @@ def _make_row(
 
 
 def _agree(
-    place: view_obj.Place,
-    tracked: view_obj.Tracked,
+    place: host_view.Place,
+    tracked: host_view.Tracked,
     amount: host_tree.Amount,
     allocated: Mapping[str, int],
     holders: _Holders,
@@ -250,7 +250,7 @@ def _agree(
 
     Room that is held for planned servers is not known to the host.
     """
-    real = hold.leave_out(allocated)
+    real = planned_hold.leave_out(allocated)
     said = {
         consumer: held
         for consumer, one in holders.items()
@@ -261,7 +261,9 @@ def _agree(
 
 
 def _is_reserved_alike(
-    row: Row, servers: list[Part], state: cache_ways.CacheWaysState
+    row: ResourceRow,
+    servers: list[ResourcePart],
+    state: cache_ways.CacheWaysState,
 ) -> bool:
     """Return whether placement has reserved as many ways as the host says."""
     ours = state.free_mask | bitmask.unite(_read_mask(one) for one in servers)
@@ -269,18 +271,18 @@ def _is_reserved_alike(
     return said == _count_reserved(row, servers)
 
 
-def _list_held(
-    place: view_obj.Place,
+def _list_allocated(
+    place: host_view.Place,
     holders: Mapping[str, holders_obj.Holder | assignment.Entry],
-    allocated: list[Part],
-) -> list[Part]:
+    allocated: list[ResourcePart],
+) -> list[ResourcePart]:
     """Return what servers have, also what placement does not know of.
 
     A server with ways has a class of service, too, without an allocation.
     """
     said = [
-        Part(
-            kind=Kind.SERVER,
+        ResourcePart(
+            kind=PartKind.SERVER,
             consumer=consumer,
             amount=one.amount,
             units=one.units,
@@ -294,27 +296,35 @@ def _list_held(
 
 
 def _complete(
-    row: Row,
-    servers: list[Part],
-    known: reserved_obj.Reserved | None = None,
-) -> Row:
+    row: ResourceRow,
+    servers: list[ResourcePart],
+    known: reserved_mod.Reserved | None = None,
+) -> ResourceRow:
     """Return a row with the parts of servers, and what is left beside them.
 
     :param known: what has the reserved units, as the host has published it
     """
-    kinds: list[tuple[Kind, int]] = []
+    kinds: list[tuple[PartKind, int]] = []
     left = _count_reserved(row, servers)
     if known and known.host + known.other + known.pools <= left:
         kinds = _list_kinds(known)
         left -= sum(amount for _kind, amount in kinds)
-    rest = (*kinds, (Kind.RESERVED, left), (Kind.FREE, row.amount.free))
-    parts = [Part(kind=kind, amount=amount) for kind, amount in rest if amount]
+    rest = (
+        *kinds,
+        (PartKind.RESERVED, left),
+        (PartKind.FREE, row.amount.free),
+    )
+    parts = [
+        ResourcePart(kind=kind, amount=amount)
+        for kind, amount in rest
+        if amount
+    ]
     return dataclasses.replace(
         row, parts=(*servers, *parts), is_explained=bool(kinds)
     )
 
 
-def _count_reserved(row: Row, servers: Iterable[Part]) -> int:
+def _count_reserved(row: ResourceRow, servers: Iterable[ResourcePart]) -> int:
     """Count what placement has reserved for others than these servers.
 
     What servers have without an allocation is reserved in placement, too.
@@ -323,20 +333,20 @@ def _count_reserved(row: Row, servers: Iterable[Part]) -> int:
     return max(row.reserved - max(held - row.amount.used, 0), 0)
 
 
-def _list_kinds(known: reserved_obj.Reserved) -> list[tuple[Kind, int]]:
+def _list_kinds(known: reserved_mod.Reserved) -> list[tuple[PartKind, int]]:
     return [
-        (Kind.HOST, known.host),
-        (Kind.OTHER, known.other),
-        (Kind.POOL, known.pools),
+        (PartKind.HOST, known.host),
+        (PartKind.OTHER, known.other),
+        (PartKind.POOL, known.pools),
     ]
 
 
 def _place(
-    row: Row,
-    servers: list[Part],
+    row: ResourceRow,
+    servers: list[ResourcePart],
     state: cache_ways.CacheWaysState,
-    known: reserved_obj.Reserved | None,
-) -> Row:
+    known: reserved_mod.Reserved | None,
+) -> ResourceRow:
     """Return a row with the owner of each way.
 
     :param known: what has the reserved ways; None where that is not known
@@ -347,8 +357,8 @@ def _place(
     free = state.free_mask & ~taken
     reserved = bitmask.make_run(0, length) & ~free & ~taken
     rest = [
-        Part(kind=kind, amount=mask.bit_count(), units=_units(mask))
-        for kind, mask in (*_split(reserved, known), (Kind.FREE, free))
+        ResourcePart(kind=kind, amount=mask.bit_count(), units=_units(mask))
+        for kind, mask in (*_split(reserved, known), (PartKind.FREE, free))
         if mask
     ]
     order = sorted(range(len(servers)), key=lambda one: masks[one])
@@ -364,8 +374,8 @@ def _place(
 
 
 def _split(
-    mask: int, known: reserved_obj.Reserved | None
-) -> Iterator[tuple[Kind, int]]:
+    mask: int, known: reserved_mod.Reserved | None
+) -> Iterator[tuple[PartKind, int]]:
     """Yield what has these reserved ways, each once, and which they are.
 
     Of a way that the host keeps and other software fills, it is the host; of
@@ -374,7 +384,7 @@ def _split(
     for kind, one in _list_kinds(known) if known else ():
         yield kind, mask & one
         mask &= ~one
-    yield Kind.RESERVED, mask
+    yield PartKind.RESERVED, mask
 
 
 def _list_owners(masks: list[int], length: int) -> tuple[int, ...]:
@@ -392,7 +402,7 @@ def _units(mask: int) -> Mapping[str, Any]:
     return {'mask': bitmask.format_mask(mask)}
 
 
-def _read_mask(part: Part) -> int:
+def _read_mask(part: ResourcePart) -> int:
     try:
         return bitmask.parse_mask(part.units['mask'])
     except foreign_data.UNREADABLE:

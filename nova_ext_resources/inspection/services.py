@@ -9,7 +9,7 @@ cannot reach. Nova finds no host there, whatever is free.
 from collections.abc import Mapping
 import dataclasses
 
-from nova_ext_resources.inspection.audit import cloud as cloud_mod
+from nova_ext_resources.inspection.audit import cloud
 
 _DOWN = 'its compute service does not report, or was forced down'
 _CELL_AWAY = (
@@ -21,10 +21,10 @@ _UNMAPPED = (
     '"nova-manage cell_v2 discover_hosts" maps a new host'
 )
 _UNKNOWN = (
-    'Nova has no hypervisor of this name. If nova-compute manages it, start '
-    'that and run "nova-manage cell_v2 discover_hosts"; if the host is gone '
-    'for good, its providers are left over: "openstack extended resource '
-    'audit" shows what they hold'
+    'Nova has no hypervisor of this name. If nova-compute manages this host, '
+    'start nova-compute and run "nova-manage cell_v2 discover_hosts". If the '
+    'host is gone for good, its providers are left over: "openstack extended '
+    'resource audit" shows their allocations'
 )
 
 
@@ -38,7 +38,7 @@ class Services:
         that does not answer; empty where that was not read
     """
 
-    nodes: Mapping[str, cloud_mod.Node] | None = None
+    nodes: Mapping[str, cloud.Hypervisor] | None = None
     states: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def find_outage(self, name: str) -> str:

@@ -10,8 +10,8 @@ import dataclasses
 
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import placing as placing_mod
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.reservation import publication
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class Simulation:
     get.
     """
 
-    def __init__(self, published: publication_mod.Publications) -> None:
+    def __init__(self, published: publication.Publications) -> None:
         self._published = published
-        self._rooms: dict[str, fit_mod.Room] = {}
+        self._rooms: dict[str, fit_mod.HostRoom] = {}
         #: Pools, as the servers so far have left them.
         self._pools: dict[str, host_tree.TreeProvider] = {}
 
@@ -74,7 +74,7 @@ class Simulation:
         """Return whether a host has published which units are free."""
         return self._find_room(host).is_sure
 
-    def _find_room(self, host: host_tree.HostTree) -> fit_mod.Room:
+    def _find_room(self, host: host_tree.HostTree) -> fit_mod.HostRoom:
         room = self._rooms.get(host.name)
         if room is None:
             room = fit_mod.make_room(host, self._published)

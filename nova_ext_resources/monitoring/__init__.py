@@ -3,11 +3,10 @@
 """Measures running servers.
 
 * ``exporter``: metrics and health over HTTP, for Prometheus
-* ``frequency``: how fast CPUs run now, from sysfs
 * ``loading``: makes what the options ask for
 * ``loop``: the thread that measures, and keeps the latest sample
 * ``mon_groups``: keeps a monitoring group for each server that needs one
-* ``rates``: rates from counters that may begin anew at any time
 * ``sample``: what was measured of the servers, as values
-* ``sweep``: reads the counters of all servers once
+* ``sweep``: reads the counters of all servers of a host: rates, and
+  frequencies of CPUs
 """

@@ -8,18 +8,18 @@ import functools
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import monitoring as monitoring_conf
-from nova_ext_resources.conf import resctrl as resctrl_conf
+from nova_ext_resources.conf.drivers import resctrl as resctrl_conf
+from nova_ext_resources.conf import monitoring
 from nova_ext_resources.conf import values
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.guest import processes
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
-from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.facts import guest
 from nova_ext_resources.monitoring import loop
 from nova_ext_resources.monitoring import mon_groups as mon_groups_mod
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import guest
 from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
@@ -46,13 +46,13 @@ def from_conf(
         None while that is unknown
     :raises InvalidConfiguration: a value is not valid for its option
     """
-    options = values.load(conf, monitoring_conf.GROUP, monitoring_conf.OPTS)
+    options = values.load(conf, monitoring.GROUP, monitoring.OPTS)
     resctrl = values.load(conf, resctrl_conf.GROUP, resctrl_conf.OPTS)
     if not options.enabled:
         return None
-    is_all = options.servers == monitoring_conf.ALL
+    is_all = options.servers == monitoring.ALL
     sweeper = sweep.Sweeper(
-        files_mod.RealFileSystem(resctrl.path),
+        file_system.RealFileSystem(resctrl.path),
         cpu_path=resctrl.cpu_path,
         list_servers=lambda: sample.describe_servers(
             list_entries(), list_uuids() if is_all else ()
@@ -73,7 +73,7 @@ def from_conf(
 def clean(conf: cfg.ConfigOpts, host: str) -> None:
     """Remove the groups that monitoring left before it was disabled."""
     path = values.load(conf, resctrl_conf.GROUP, resctrl_conf.OPTS).path
-    files = files_mod.RealFileSystem(path, timeout=_PATIENCE)
+    files = file_system.RealFileSystem(path, timeout=_PATIENCE)
     try:
         mon_groups.MonGroups(files).remove_all()
     # Any error, such as of a privileged helper that does not start: no server

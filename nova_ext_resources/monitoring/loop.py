@@ -7,6 +7,7 @@ import time
 
 from oslo_log import log as logging
 
+from nova_ext_resources import log_on_change
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
@@ -42,7 +43,7 @@ class SweepLoop(worker.Worker):
         self._host = host
         self._on_sweep = on_sweep
         self.latest: sample.Sweep | None = None
-        self._logged: tuple[str, frozenset[str]] = ('', frozenset())
+        self._logged = log_on_change.LogOnChange()
 
     def run_once(self) -> None:
         """Sweep, and pass the result on; raises nothing."""
@@ -87,21 +88,17 @@ class SweepLoop(worker.Worker):
 
     def _log(self, swept: sample.Sweep) -> None:
         """Log what is wrong once, and not with every sweep."""
-        essence = (swept.problem, frozenset(swept.problems))
-        if essence == self._logged:
-            return
-        had_problem = bool(self._logged[0])
-        self._logged = essence
-        if had_problem and not swept.problem:
+        if not swept.problem and self._logged.clear('sweep'):
             LOG.info(
                 'Host %(host)s: monitoring works again', {'host': self._host}
             )
-        if swept.problem:
+        if self._logged.note(swept.problem, 'sweep'):
             LOG.warning(
                 'Host %(host)s: not everything is monitored: %(problem)s',
                 {'host': self._host, 'problem': swept.problem},
             )
-        for uuid, problem in sorted(swept.problems.items())[:1]:
+        if self._logged.note(frozenset(swept.problems), 'servers'):
+            uuid, problem = min(swept.problems.items())
             LOG.warning(
                 'Host %(host)s: %(number)d servers are not monitored, or only '
                 'in part, such as %(uuid)s: %(problem)s',

@@ -17,10 +17,11 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources import clocks
+from nova_ext_resources.drivers.resctrl.guest import processes
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
-from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring import sample
 
@@ -47,7 +48,7 @@ def make_budget(listing: mon_groups.Listing) -> sample.RmidBudget:
     return sample.RmidBudget(
         total=listing.total_rmids,
         used=listing.num_rmids,
-        kept=max(listing.num_closids - listing.num_controls, 0),
+        reserved=max(listing.num_closids - listing.num_controls, 0),
     )
 
 
@@ -73,17 +74,17 @@ class MonGroupKeeper:
         self,
         changer: mon_groups.MonGroups,
         list_threads: ListThreads,
-        clock: Callable[[], float],
+        clock: clocks.Clock,
     ) -> None:
         self._changer = changer
         self._list_threads = list_threads
         self._clock = clock
         self._seen: frozenset[MonGroup] = frozenset()
-        self._round_at = self._retry_at = clock()
+        self._round_at = self._retry_at = clock.monotonic()
         self._back_off = FIRST_BACK_OFF
         self._problems: dict[str, str] = {}
         # When ids were released, and the number in use as far as is known.
-        self._given_back: list[float] = []
+        self._freed_at: list[float] = []
         self._used: int | None = None
 
     def maintain(
@@ -109,7 +110,7 @@ class MonGroupKeeper:
         self._seen &= wanted
         if self._is_due(wanted):
             self._seen = wanted
-            self._round_at = self._clock() + ROUND
+            self._round_at = self._clock.monotonic() + ROUND
             holders = {uuid for uuid, one in servers.items() if one.holds}
             there = self._run_round(there, wanted, budget, holders)
         uuids = {group.consumer_uuid for group in wanted}
@@ -117,23 +118,26 @@ class MonGroupKeeper:
 
     def _count_limbo(self, budget: sample.RmidBudget) -> sample.RmidBudget:
         """Add the ids that this or other software released recently."""
-        now = self._clock()
+        now = self._clock.monotonic()
         if self._used is not None and budget.used < self._used:
-            self._given_back += (self._used - budget.used) * [now]
+            self._freed_at += (self._used - budget.used) * [now]
         self._used = budget.used
-        self._given_back = [at for at in self._given_back if now < at + LIMBO]
-        return dataclasses.replace(budget, limbo=len(self._given_back))
+        self._freed_at = [at for at in self._freed_at if now < at + LIMBO]
+        return dataclasses.replace(budget, limbo=len(self._freed_at))
 
     def _count(self, change: int) -> None:
         """Note that an id was taken (1) or released (-1)."""
         self._used = (self._used or 0) + change
         if change < 0:
-            self._given_back.append(self._clock())
+            self._freed_at.append(self._clock.monotonic())
 
     def _is_due(self, wanted: frozenset[MonGroup]) -> bool:
         if not wanted:
             return False
-        return not wanted <= self._seen or self._clock() >= self._round_at
+        return (
+            not wanted <= self._seen
+            or self._clock.monotonic() >= self._round_at
+        )
 
     def _run_round(
         self,
@@ -158,13 +162,14 @@ class MonGroupKeeper:
                 one,
             )
         )
-        limit = max(len(there) + budget.spare, 0)
+        limit = max(len(there) + budget.left, 0)
         for one in running[limit:]:
             self._problems[one.consumer_uuid] = (
                 f'no monitoring id is left for it: {budget.used} of '
                 f'{budget.total} are in use, {budget.limbo} were released '
-                f'recently and may not be usable yet, and {budget.kept} are '
-                'kept for servers that need a class of service'
+                'recently and may not be usable yet, and '
+                f'{budget.reserved} are kept for servers that need a class of '
+                'service'
             )
         there = self._remove_others(there, frozenset(running[:limit]))
         return self._fill(running[:limit], there, threads)
@@ -193,7 +198,7 @@ class MonGroupKeeper:
         return found
 
     def _make(self, group: MonGroup) -> None:
-        now = self._clock()
+        now = self._clock.monotonic()
         if now < self._retry_at:
             raise errors.NoFreeRmid(
                 action=f'make monitoring group {group.path}',

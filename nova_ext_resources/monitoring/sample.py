@@ -65,23 +65,23 @@ class RmidBudget:
     """Monitoring ids of the CPU: how many there are, and for what.
 
     :ivar used: by groups of any software; ids in limbo are not counted
-    :ivar kept: for classes of service that are free now
+    :ivar reserved: for classes of service that are free now
     :ivar limbo: released, and perhaps not usable yet
     """
 
     total: int
     used: int
-    kept: int = 0
+    reserved: int = 0
     limbo: int = 0
 
     @property
-    def spare(self) -> int:
+    def left(self) -> int:
         """Return how many more may be taken; below 0: release some.
 
         Ids in limbo are no reason to release others, which would end up in
         limbo too.
         """
-        free = self.total - self.used - self.kept
+        free = self.total - self.used - self.reserved
         return max(free - self.limbo, 0) if free > 0 else free
 
 
@@ -130,7 +130,7 @@ def describe_servers(
             )
             for uuid, entry in entries.items()
             # Of what a move keeps, the guest is elsewhere.
-            if entry.state is not assignment.State.HELD
+            if entry.state is not assignment.State.PARKED
             and uuid == entry.server_uuid
         },
     }

@@ -1,20 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Read the counters of all servers of a host."""
+"""Read the counters of all servers of a host.
 
-from collections.abc import Callable, Mapping, Set
+Their rates, too, and how fast CPUs run now. Counters may restart at any time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Set
 import dataclasses
-import time
+import os
+import statistics
 
+from nova_ext_resources import clocks
 from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
 from nova_ext_resources import exception
-from nova_ext_resources.monitoring import frequency
 from nova_ext_resources.monitoring import mon_groups as upkeep_mod
-from nova_ext_resources.monitoring import rates
 from nova_ext_resources.monitoring import sample
+
+_NOT_READ = counters.Counters()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CounterReading:
+    """The counters of a group, and when they were read.
+
+    :ivar at: on the monotonic clock, in seconds
+    :ivar whole_at: when all counters had a number for the last time
+    """
+
+    at: float
+    group: counters.GroupCounters
+    whole_at: float
+
+
+def make_samples(
+    before: CounterReading | None, after: CounterReading
+) -> tuple[sample.DomainSample, ...]:
+    """Make the samples of one group.
+
+    :param before: of the last sweep, None when there was none. It is ignored
+        when it is of an earlier group of the same name.
+    """
+    old: Mapping[counters.Domain, counters.Counters] = {}
+    seconds = 0.0
+    if before is not None and before.group.inode == after.group.inode:
+        old, seconds = before.group.domains, after.at - before.at
+    return tuple(
+        sample.DomainSample(
+            domain=domain,
+            counters=new,
+            total_rate=find_rate(first.total, new.total, seconds),
+            local_rate=find_rate(first.local, new.local, seconds),
+        )
+        for domain, new in after.group.domains.items()
+        for first in (old.get(domain, _NOT_READ),)
+    )
+
+
+def find_rate(
+    before: int | None, after: int | None, seconds: float
+) -> float | None:
+    """Return the growth per second.
+
+    None where a number is missing, where no time has passed, and where the
+    counter went backwards: it was reset, at an unknown time.
+    """
+    if before is None or after is None or seconds <= 0 or after < before:
+        return None
+    return (after - before) / seconds
+
+
+#: The file has kHz (kernel documentation, "CPU Performance Scaling").
+_UNIT = 1000
+
+
+def read_frequencies(cpu_path: str, cpus: Iterable[int]) -> dict[int, float]:
+    """Return CPU -> Hz, for those that report it.
+
+    :param cpu_path: ``/sys/devices/system/cpu``
+    """
+    found = {}
+    for cpu in cpus:
+        path = os.path.join(cpu_path, f'cpu{cpu}', 'cpufreq/scaling_cur_freq')
+        try:
+            with open(path, encoding='ascii') as file:
+                text = file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            # The CPU is offline, or that of a guest: most hypervisors
+            # show no frequency.
+            continue
+        # Some drivers write "<unknown>".
+        if text.isdecimal():
+            found[cpu] = float(int(text) * _UNIT)
+    return found
+
+
+def find_mean(
+    frequencies: Mapping[int, float], cpus: Iterable[int] | None
+) -> float | None:
+    """Return the mean of the CPUs whose frequency is known."""
+    known = [frequencies[cpu] for cpu in cpus or () if cpu in frequencies]
+    return statistics.fmean(known) if known else None
+
 
 _NOTHING = (
     f'this CPU or kernel has no counters: {counters.INFO} does not exist, or '
@@ -25,8 +114,9 @@ _NOTHING = (
 LONG = 120.0
 
 _TAKEN = (
-    'other software has put its threads into {}, and they are counted there; '
-    'have it leave servers out (with cAdvisor, --resctrl_interval=0)'
+    'other software has put its threads into {}, and the kernel counts them '
+    'there; exclude servers in the configuration of that software (with '
+    'cAdvisor, --resctrl_interval=0)'
 )
 
 
@@ -34,7 +124,7 @@ _TAKEN = (
 class _Seen:
     """What one sweep has found so far."""
 
-    readings: dict[str, rates.Reading] = dataclasses.field(
+    readings: dict[str, CounterReading] = dataclasses.field(
         default_factory=dict
     )
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -61,7 +151,7 @@ class Sweeper:
         cpu_path: str,
         list_servers: Callable[[], Mapping[str, sample.MonitoredServer]],
         list_threads: upkeep_mod.ListThreads,
-        clock: Callable[[], float] = time.monotonic,
+        clock: clocks.Clock = clocks.MACHINE,
     ) -> None:
         self._files = files
         self._cpu_path = cpu_path
@@ -72,14 +162,14 @@ class Sweeper:
         self._upkeep = upkeep_mod.MonGroupKeeper(
             self._changer, list_threads, clock
         )
-        self._before: Mapping[str, rates.Reading] = {}
+        self._before: Mapping[str, CounterReading] = {}
 
     def sweep(self) -> sample.Sweep:
         """Measure everything once.
 
         Errors of the host do not raise: the sweep that is returned has them.
         """
-        started_at = self._clock()
+        started_at = self._clock.monotonic()
         seen = _Seen()
         servers = self._find_servers(seen)
         try:
@@ -89,7 +179,7 @@ class Sweeper:
         samples = self._make_samples(seen.readings, servers or {})
         # Readings of servers that have left are forgotten.
         self._before = seen.readings
-        finished_at = self._clock()
+        finished_at = self._clock.monotonic()
         return sample.Sweep(
             finished_at=finished_at,
             duration=finished_at - started_at,
@@ -126,7 +216,7 @@ class Sweeper:
                 listing, seen.ids, servers
             )
         seen.problems |= taken
-        reader = counters.Reader(
+        reader = counters.CounterReader(
             self._files, counters.list_domains(self._files), info.events
         )
         paths = {one.consumer_uuid: one.path for one in there}
@@ -155,9 +245,9 @@ class Sweeper:
         }
 
     def _read(
-        self, seen: _Seen, reader: counters.Reader, uuid: str, path: str
+        self, seen: _Seen, reader: counters.CounterReader, uuid: str, path: str
     ) -> None:
-        at = self._clock()
+        at = self._clock.monotonic()
         try:
             found = reader.read(path)
         except errors.GroupGone:
@@ -168,7 +258,7 @@ class Sweeper:
             return
         before = self._before.get(uuid)
         whole_at = before.whole_at if before and found.failure else at
-        seen.readings[uuid] = rates.Reading(
+        seen.readings[uuid] = CounterReading(
             at=at, group=found, whole_at=whole_at
         )
         if at - whole_at >= LONG:
@@ -178,7 +268,7 @@ class Sweeper:
 
     def _make_samples(
         self,
-        readings: Mapping[str, rates.Reading],
+        readings: Mapping[str, CounterReading],
         servers: Mapping[str, sample.MonitoredServer],
     ) -> dict[str, sample.ServerSample]:
         pinned = {
@@ -186,14 +276,14 @@ class Sweeper:
             for uuid in readings
             if uuid in servers
         }
-        frequencies = frequency.read_frequencies(
+        frequencies = read_frequencies(
             self._cpu_path, sorted(frozenset().union(*pinned.values()))
         )
         return {
             uuid: sample.ServerSample(
                 consumer_uuid=uuid,
-                domains=rates.make_samples(self._before.get(uuid), reading),
-                frequency=frequency.find_mean(frequencies, pinned.get(uuid)),
+                domains=make_samples(self._before.get(uuid), reading),
+                frequency=find_mean(frequencies, pinned.get(uuid)),
             )
             for uuid, reading in readings.items()
         }

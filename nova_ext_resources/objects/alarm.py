@@ -38,27 +38,27 @@ class AlarmKind:
     subject: str = ''
 
 
-NOT_IN_FORCE = 'not_in_force'
+NOT_APPLIED = 'not_applied'
 NOT_RECORDED = 'not_recorded'
 APPLIED_AGAIN = 'applied_again'
 UNITS_HELD_TWICE = 'units_held_twice'
 ENFORCER_FAILED = 'enforcer_failed'
 RESCTRL_MISSING = 'resctrl_missing'
-HEALING_FAILED = 'healing_failed'
+AUDIT_FAILED = 'audit_failed'
 STALLED = 'stalled'
 RELEASE_PENDING = 'release_pending'
-LEFTOVER_IN_FORCE = 'leftover_in_force'
-STRANGER_IN_FORCE = 'stranger_in_force'
+STALE_SETTINGS = 'stale_settings'
+UNKNOWN_SETTINGS = 'unknown_settings'
 NOT_IN_NOVA = 'not_in_nova'
 ORPHANED_ENTRY = 'orphaned_entry'
-MOVE_IN_DOUBT = 'move_in_doubt'
-SERVER_ELSEWHERE = 'server_elsewhere'
+MIGRATION_UNCLEAR = 'migration_unclear'
+GUEST_HERE_SERVER_ELSEWHERE = 'guest_here_server_elsewhere'
 NOT_IN_PLACEMENT = 'not_in_placement'
-NOT_HELD = 'not_held'
+STALE_ALLOCATION = 'stale_allocation'
 OVERALLOCATED = 'overallocated'
 UNIT_LOST = 'unit_lost'
 UNIT_WITHHELD = 'unit_withheld'
-UNBOOKABLE_UNITS = 'unbookable_units'
+UNREADABLE_UNITS = 'unreadable_units'
 DISCOVERY_FAILED = 'discovery_failed'
 RESOURCES_LEFT_OUT = 'resources_left_out'
 PUBLISH_FAILED = 'publish_failed'
@@ -77,11 +77,26 @@ NOT_MONITORED = 'not_monitored'
 RESTART_NEEDED = 'restart_needed'
 TUNING_FAILED = 'tuning_failed'
 
+#: Name of an alarm -> its former name, for one release. Health and metrics
+#: have both, and plugins may report either: the rules and plugins of a site
+#: are not updated together with its hosts.
+FORMER_NAMES = {
+    NOT_APPLIED: 'not_in_force',
+    AUDIT_FAILED: 'healing_failed',
+    STALE_SETTINGS: 'leftover_in_force',
+    UNKNOWN_SETTINGS: 'stranger_in_force',
+    MIGRATION_UNCLEAR: 'move_in_doubt',
+    GUEST_HERE_SERVER_ELSEWHERE: 'server_elsewhere',
+    STALE_ALLOCATION: 'not_held',
+    UNREADABLE_UNITS: 'unbookable_units',
+}
+_NAMES = {former: name for name, former in FORMER_NAMES.items()}
+
 
 #: Name, what it is about, and what it means.
 _CRITICAL = (
     (
-        NOT_IN_FORCE,
+        NOT_APPLIED,
         'server',
         'Resources that are allocated to a server are not applied.',
     ),
@@ -93,7 +108,7 @@ _CRITICAL = (
     (
         UNITS_HELD_TWICE,
         'server',
-        'Two servers hold the same units, which each should have alone.',
+        'Two servers hold the same units, which only one server should have.',
     ),
     (
         ENFORCER_FAILED,
@@ -103,7 +118,10 @@ _CRITICAL = (
     (
         RESCTRL_MISSING,
         'enforcer',
-        'The resctrl file system is not mounted, or with other options.',
+        (
+            'The resctrl file system is not mounted, or is mounted with other '
+            'options.'
+        ),
     ),
     (
         OVERALLOCATED,
@@ -121,7 +139,7 @@ _CRITICAL = (
         'Servers hold resources of the compute node itself, which are not '
         'applied.',
     ),
-    (HEALING_FAILED, '', 'The audit failed with an unexpected error.'),
+    (AUDIT_FAILED, '', 'The audit failed with an unexpected error.'),
     (STALLED, '', 'The host has not been read for a long time.'),
 )
 
@@ -137,12 +155,12 @@ _WARNING = (
         'Settings of a server that is gone could not be removed yet.',
     ),
     (
-        LEFTOVER_IN_FORCE,
+        STALE_SETTINGS,
         'server',
         'Orphaned settings of a server could not be removed yet.',
     ),
     (
-        STRANGER_IN_FORCE,
+        UNKNOWN_SETTINGS,
         'server',
         'Settings are applied for a server that is not in the ledger.',
     ),
@@ -158,15 +176,15 @@ _WARNING = (
         'long time.',
     ),
     (
-        MOVE_IN_DOUBT,
+        MIGRATION_UNCLEAR,
         'server',
-        'A move of a server has not ended, and Nova does not go on with it.',
+        'A move of a server has not ended, and Nova does not continue it.',
     ),
     (
-        SERVER_ELSEWHERE,
+        GUEST_HERE_SERVER_ELSEWHERE,
         'server',
-        'A guest is on this host, while Nova has its server on another, or on '
-        'none.',
+        'A guest is on this host, but Nova has its server on another host, or '
+        'on none.',
     ),
     (
         NOT_IN_PLACEMENT,
@@ -174,11 +192,11 @@ _WARNING = (
         'A server holds resources that placement has not allocated to it.',
     ),
     (
-        NOT_HELD,
+        STALE_ALLOCATION,
         'consumer',
         'Placement has allocated resources to a consumer that holds none.',
     ),
-    (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
+    (UNREADABLE_UNITS, 'server', 'A server holds units that are not counted.'),
     (
         UNIT_WITHHELD,
         'unit',
@@ -203,8 +221,8 @@ _WARNING = (
     (
         PROVIDER_CONFIG,
         'provider and resource class',
-        "A provider configuration file of Nova's names what a provider has "
-        'already.',
+        "A provider configuration file of Nova's names inventory that a "
+        'provider already has.',
     ),
     (
         POOL_NOT_READ,
@@ -224,7 +242,10 @@ _WARNING = (
     (
         NODE_NOT_PUBLISHED,
         'bare-metal node',
-        'A bare-metal node is not in placement, or lacks what is defined.',
+        (
+            'A bare-metal node is not in placement, or lacks defined '
+            'resources or traits.'
+        ),
     ),
     (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
     (THREAD_FAILED, 'thread', 'A thread of the service fails in each round.'),
@@ -243,7 +264,7 @@ _WARNING = (
     (
         TUNING_FAILED,
         '',
-        'Fine tuning does not work; servers keep what they have.',
+        'Fine tuning does not work; servers keep their present resources.',
     ),
 )
 
@@ -274,6 +295,8 @@ class Problem:
     text: str
 
     def __post_init__(self) -> None:
+        name = _NAMES.get(self.alarm, self.alarm)
+        object.__setattr__(self, 'alarm', name)
         if self.alarm not in KINDS:
             raise ValueError(f'there is no alarm {self.alarm}')
 
@@ -307,9 +330,10 @@ def find_name(err: BaseException, default: str) -> str:
     """
     cause: BaseException | None = err
     while cause is not None:
-        name = getattr(cause, 'alarm', '')
+        name = str(getattr(cause, 'alarm', ''))
+        name = _NAMES.get(name, name)
         if name in KINDS:
-            return str(name)
+            return name
         cause = cause.__cause__
     return default
 

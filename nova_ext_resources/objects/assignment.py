@@ -16,30 +16,42 @@ class State(enum.StrEnum):
 
     ``CLAIMED``: recorded, nothing on the host was changed yet.
     ``APPLIED``: the enforcers have applied it.
-    ``HELD``: kept by a move for a guest that is not here. Nothing is applied.
+    ``PARKED``: kept by a move for a guest that is not here. Nothing is
+    applied.
     ``RELEASING``: its settings are being removed, then the entry is deleted.
     """
 
+    # Ledgers and metrics have the values, also those of former releases.
+
     CLAIMED = 'claimed'
     APPLIED = 'applied'
-    HELD = 'held'
+    PARKED = 'held'
     RELEASING = 'releasing'
+
+    #: Former name, for plugins, for one release.
+    HELD = PARKED
 
 
 class Purpose(enum.StrEnum):
     """What a server holds an entry for.
 
     ``OWN``: its guest is here, and has it.
-    ``INCOMING``: a move has claimed it, and the guest has not come yet. On
-    the host that the server is on already, under the migration's uuid, until
-    its guest is off.
-    ``KEPT``: it had that before a move, under the migration's uuid, for its
-    way back.
+    ``MIGRATION_DEST``: a move has claimed it, and the guest has not come yet.
+    On the host that the server is on already, under the migration's uuid,
+    until its guest is off.
+    ``MIGRATION_SOURCE``: it had that before a move, under the migration's
+    uuid, for its way back.
     """
 
+    # Ledgers have the values, also those of former releases.
+
     OWN = 'own'
-    INCOMING = 'incoming'
-    KEPT = 'kept'
+    MIGRATION_DEST = 'incoming'
+    MIGRATION_SOURCE = 'kept'
+
+    #: Former names, for plugins, for one release.
+    INCOMING = MIGRATION_DEST
+    KEPT = MIGRATION_SOURCE
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +164,14 @@ class ClaimRequest(Consumer):
         self,
         assignments: tuple[Assignment, ...],
         claimed_at: datetime.datetime | None = None,
-        purpose: Purpose = Purpose.OWN,
+        **fields: Any,
     ) -> Entry:
-        """Return the entry of a claim that succeeded."""
-        is_own = purpose is Purpose.OWN
+        """Return the entry of a claim that succeeded.
+
+        :param fields: its state and purpose; as of an entry by default
+        """
         return Entry(
-            state=State.CLAIMED if is_own else State.HELD,
-            purpose=purpose,
+            **fields,
             consumer_uuid=self.consumer_uuid,
             server_uuid=self.server_uuid,
             project_id=self.project_id,

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from typing import Any, Self
 
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 #: Field of :class:`ClassConstraints` -> its key where it is published.
 _NAMES = {

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 MAX_INT = foreign_data.MAX_INT
 

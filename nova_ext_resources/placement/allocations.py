@@ -9,9 +9,9 @@ from typing import TypeAlias
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
-from nova_ext_resources.placement import retry
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
+from nova_ext_resources.placement.api import retry
 
 #: Gets resource class -> amount. Returns what one holds who has just that on
 #: the full provider, and does as well with the other; None: there is none.
@@ -47,13 +47,13 @@ def move_allocations(
     """
 
     def move() -> str | None:
-        held = client.get_allocations(consumer_uuid)
+        current = client.get_allocations(consumer_uuid)
         amounts = _find_amounts(
-            held, from_rp_uuid, to_rp_uuid, resource_classes
+            current, from_rp_uuid, to_rp_uuid, resource_classes
         )
         if not amounts:
             return None
-        moved = _with_moved(held, from_rp_uuid, to_rp_uuid, amounts)
+        moved = _with_moved(current, from_rp_uuid, to_rp_uuid, amounts)
         try:
             client.put_allocations(moved)
         except exception.AllocationRejected:
@@ -106,11 +106,13 @@ def set_allocations(
     """
 
     def write() -> bool:
-        held = client.get_allocations(consumer_uuid)
-        resources = _with_amounts(held, wanted, own)
-        if resources == held.resources:
+        current = client.get_allocations(consumer_uuid)
+        resources = _with_amounts(current, wanted, own)
+        if resources == current.resources:
             return False
-        client.put_allocations(dataclasses.replace(held, resources=resources))
+        client.put_allocations(
+            dataclasses.replace(current, resources=resources)
+        )
         return True
 
     if retry.call(write):
@@ -139,24 +141,24 @@ def confirm_allocations(
     """
 
     def confirm() -> responses.Allocations:
-        held = client.get_allocations(consumer_uuid)
-        if held.resources:
-            client.put_allocations(held)
-        return held
+        current = client.get_allocations(consumer_uuid)
+        if current.resources:
+            client.put_allocations(current)
+        return current
 
     return retry.call(confirm)
 
 
 def add(
     client: placement_client.Client,
-    held: responses.Allocations,
+    current: responses.Allocations,
     amounts: Mapping[tuple[str, str], int],
 ) -> responses.Allocations:
     """Change how much a consumer holds, unless that has changed.
 
     It is one write with the generation of the reading, and is not repeated.
 
-    :param held: as it was read
+    :param current: as it was read
     :param amounts: (rp_uuid, resource class) -> how much more; less than 0 for
         less
     :returns: what it holds then, with the generation of the reading
@@ -165,7 +167,7 @@ def add(
     :raises PlacementUnavailable: placement does not answer
     """
     resources = {
-        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
+        rp_uuid: dict(given) for rp_uuid, given in current.resources.items()
     }
     for (rp_uuid, name), more in amounts.items():
         given = resources.setdefault(rp_uuid, {})
@@ -175,14 +177,14 @@ def add(
         for rp_uuid, given in resources.items()
     }
     written = dataclasses.replace(
-        held, resources={k: v for k, v in left.items() if v}
+        current, resources={k: v for k, v in left.items() if v}
     )
     client.put_allocations(written)
     return written
 
 
 def _find_amounts(
-    held: responses.Allocations,
+    current: responses.Allocations,
     from_rp_uuid: str,
     to_rp_uuid: str,
     resource_classes: Set[str],
@@ -191,13 +193,13 @@ def _find_amounts(
 
     :raises NotFound: one is on neither provider
     """
-    here = held.resources.get(from_rp_uuid, {})
-    there = held.resources.get(to_rp_uuid, {})
+    here = current.resources.get(from_rp_uuid, {})
+    there = current.resources.get(to_rp_uuid, {})
     missing = resource_classes - here.keys() - there.keys()
     if missing:
         raise exception.NotFound(
             action=f'move {" and ".join(sorted(missing))} of server '
-            f'{held.consumer_uuid} from provider {from_rp_uuid} to '
+            f'{current.consumer_uuid} from provider {from_rp_uuid} to '
             f'{to_rp_uuid}',
             detail='the server holds none of it there',
         )
@@ -205,25 +207,25 @@ def _find_amounts(
 
 
 def _with_moved(
-    held: responses.Allocations,
+    current: responses.Allocations,
     from_rp_uuid: str,
     to_rp_uuid: str,
     amounts: Mapping[str, int],
 ) -> responses.Allocations:
     resources = {
-        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
+        rp_uuid: dict(given) for rp_uuid, given in current.resources.items()
     }
     there = resources.setdefault(to_rp_uuid, {})
     for name, amount in amounts.items():
         del resources[from_rp_uuid][name]
         there[name] = there.get(name, 0) + amount
     return dataclasses.replace(
-        held, resources={k: v for k, v in resources.items() if v}
+        current, resources={k: v for k, v in resources.items() if v}
     )
 
 
 def _with_amounts(
-    held: responses.Allocations,
+    current: responses.Allocations,
     wanted: Mapping[tuple[str, str], int],
     own: Container[str],
 ) -> dict[str, dict[str, int]]:
@@ -233,7 +235,7 @@ def _with_amounts(
         it those of another flavor
     """
     resources = {
-        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
+        rp_uuid: dict(given) for rp_uuid, given in current.resources.items()
     }
     for name in sorted({name for _, name in wanted}):
         here = [u for u in resources if u in own and name in resources[u]]
@@ -241,7 +243,7 @@ def _with_amounts(
         if {resources[rp_uuid][name] for rp_uuid in here} != amounts:
             raise exception.NotFound(
                 action=f'allocate {name} of further providers to server '
-                f'{held.consumer_uuid}',
+                f'{current.consumer_uuid}',
                 detail='the server has not got as much of one provider of '
                 'this host',
             )

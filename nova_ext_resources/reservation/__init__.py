@@ -34,7 +34,8 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
 * ``lack``: who has too little of what is promised
-* ``lending``: what is lent until it is needed, and who gives it back
+* ``lending``: the rule on what is lent, and which servers must give it back
+  first
 * ``limits``: how far ahead, and for how long, may be reserved
 * ``manager``: carries out what time brings
 * ``needs``: what servers of an order need, by its flavor or its amounts

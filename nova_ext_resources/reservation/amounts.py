@@ -8,7 +8,7 @@ import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -131,8 +131,8 @@ def list_zones(hosts: Iterable[host_mod.Host]) -> list[str]:
 
 def _group(
     fleet: fleet_mod.Fleet, zone: str | None
-) -> dict[Kind, dict[view_obj.Place, view_obj.State]]:
-    found: dict[Kind, dict[view_obj.Place, view_obj.State]] = {}
+) -> dict[Kind, dict[host_view.Place, host_view.TrackerState]]:
+    found: dict[Kind, dict[host_view.Place, host_view.TrackerState]] = {}
     for host in fleet.hosts.values():
         if zone in (None, host.zone):
             for place, tracked in host.view.tracked.items():
@@ -148,7 +148,7 @@ _Part: TypeAlias = tuple[interval.Interval, int, int, int]
 
 def _list_parts(
     fleet: fleet_mod.Fleet,
-    places: Iterable[view_obj.Place],
+    places: Iterable[host_view.Place],
     during: interval.Interval,
 ) -> list[_Part]:
     """Return the parts in which nothing changes."""

@@ -31,29 +31,29 @@ from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import amounts
-from nova_ext_resources.reservation import capacity as capacity_mod
+from nova_ext_resources.reservation import capacity
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
-from nova_ext_resources.reservation import figures as figures_mod
+from nova_ext_resources.reservation import figures
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import needs as needs_mod
 from nova_ext_resources.reservation import order as order_mod
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import limits as own_limits
-from nova_ext_resources.reservation.store import quotas as quotas_mod
+from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import subscriptions
-from nova_ext_resources.reservation import survey as survey_mod
+from nova_ext_resources.reservation import survey
 from nova_ext_resources.reservation.webhook import rules as rules_mod
 
 
@@ -91,11 +91,11 @@ class Reservations:
     def __init__(
         self,
         database: database_mod.Database,
-        site: survey_mod.Site,
+        site: survey.Site,
         *,
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
-        grammar: extra_specs_mod.Grammar,
+        grammar: extra_specs.Grammar,
         rules: rules_mod.Rules = rules_mod.PUBLIC,
         most_subscriptions: int = subscriptions.LIMIT,
         limits: limits_mod.Limits = _UNLIMITED,
@@ -108,13 +108,11 @@ class Reservations:
             lambda name: site.find_flavor(name), grammar
         )
         self._clock = clock
-        self._survey = survey_mod.Survey(
-            database, site, trackers, tests, clock
-        )
+        self._survey = survey.Survey(database, site, trackers, tests, clock)
         self.check_project = site.check_project
         self.limits = own_limits.Limits(database, limits)
-        self.quotas = quotas_mod.Quotas(database, clock)
-        self.capacity_changes = capacity_mod.CapacityChanges(
+        self.quotas = quotas.Quotas(database, clock)
+        self.capacity_changes = capacity.CapacityChanges(
             database,
             self._survey.find_admission,
             self._survey.find_changing,
@@ -166,9 +164,7 @@ class Reservations:
         limits = self.limits.find(request.project)
         others: set[str] = set()
         if limits.reservations < interval.FOREVER:
-            found = self._list(
-                project=request.project, wanted=state_mod.CURRENT
-            )
+            found = self._list(project=request.project, wanted=state.CURRENT)
             others = {one.request.key for one in found} - {request.key}
         limits.check(request, now, others=len(others))
         self._check_known(request)
@@ -232,9 +228,9 @@ class Reservations:
         known = self.get(key)
         if known.state is not known.last.state:
             # What has ended by the clock is not cancelled.
-            state_mod.check_next(key, known.state, state_mod.State.CANCELLED)
+            state.check_next(key, known.state, state.State.CANCELLED)
         self._survey.find_changing().change(
-            key, state_mod.State.CANCELLED, now=self.now(), reason=reason
+            key, state.State.CANCELLED, now=self.now(), reason=reason
         )
         return self.get(key)
 
@@ -279,7 +275,7 @@ class Reservations:
         *,
         during: interval.Interval | None = None,
         project: str | None = None,
-        wanted: Collection[state_mod.State] = (),
+        wanted: Collection[state.State] = (),
         zone: str | None = None,
     ) -> list[records.Record]:
         """Return reservations by their start.
@@ -367,7 +363,7 @@ class Reservations:
         except ValueError as err:
             raise _refuse_step(err) from err
 
-    def read_figures(self) -> figures_mod.Figures:
+    def read_figures(self) -> figures.Figures:
         """Return how much is promised, taken and lent now, in all zones.
 
         For those who watch the cloud all the time.
@@ -378,7 +374,7 @@ class Reservations:
         held = [
             (one.state, one.servers) for one in found if not one.state.is_final
         ]
-        return figures_mod.make_figures(fleet, held, self.now())
+        return figures.make_figures(fleet, held, self.now())
 
     def make_chart(
         self, during: interval.Interval, *, by_zone: bool = False
@@ -441,7 +437,7 @@ class Reservations:
         name: str | None = None,
         during: interval.Interval | None = None,
         project: str | None = None,
-        wanted: Collection[state_mod.State] = (),
+        wanted: Collection[state.State] = (),
     ) -> list[records.Record]:
         with self._database.transaction() as connection:
             return records.list_records(
@@ -477,9 +473,7 @@ class Reservations:
         reason: str,
         flavors: needs_mod.Flavors,
         is_undo: bool,
-    ) -> tuple[
-        request_mod.Request, planner_mod.Plan | planner_mod.Refusal | None
-    ]:
+    ) -> tuple[request_mod.Request, planner.Plan | planner.Refusal | None]:
         """Change a reservation as it is now.
 
         :returns: what was asked for, and the answer; None if another one has

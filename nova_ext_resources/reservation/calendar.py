@@ -40,13 +40,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 
 #: Place -> amount.
-Places: TypeAlias = Mapping[view.Place, int]
+Places: TypeAlias = Mapping[host_view.Place, int]
 
 _EVER = interval.Interval(interval.ALWAYS)
 
@@ -97,18 +97,18 @@ class Calendar:
     """
 
     def __init__(self) -> None:
-        self._columns: dict[view.Place, _Column] = {}
+        self._columns: dict[host_view.Place, _Column] = {}
         self.bookings: dict[str, Booking] = {}
-        self._changed: set[view.Place] = set()
+        self._changed: set[host_view.Place] = set()
 
     @property
-    def places(self) -> frozenset[view.Place]:
+    def places(self) -> frozenset[host_view.Place]:
         """All that have a capacity, be it zero."""
         return frozenset(self._columns)
 
     def set_capacity(
         self,
-        place: view.Place,
+        place: host_view.Place,
         capacity: int,
         during: interval.Interval = _EVER,
     ) -> None:
@@ -152,12 +152,14 @@ class Calendar:
         self._book(booking, -1)
         return booking
 
-    def peak(self, place: view.Place, during: interval.Interval) -> int:
+    def peak(self, place: host_view.Place, during: interval.Interval) -> int:
         """Return the most units that are used at once in an interval."""
         steps = self._find(place).list_steps(during)
         return max(used for _part, _capacity, used in steps)
 
-    def find_free(self, place: view.Place, during: interval.Interval) -> int:
+    def find_free(
+        self, place: host_view.Place, during: interval.Interval
+    ) -> int:
         """Return the units that are free throughout an interval.
 
         Below zero where more is booked than there is.
@@ -165,7 +167,7 @@ class Calendar:
         return self._find(place).free.lowest(during)
 
     def list_free(
-        self, places: Iterable[view.Place], during: interval.Interval
+        self, places: Iterable[host_view.Place], during: interval.Interval
     ) -> list[int]:
         """Return what :meth:`find_free` does of each place, at once.
 
@@ -177,14 +179,14 @@ class Calendar:
         )
 
     def find_largest(
-        self, place: view.Place, during: interval.Interval
+        self, place: host_view.Place, during: interval.Interval
     ) -> int:
         """Return the largest amount that fits in an interval."""
         return max(self.find_free(place, during), 0)
 
     def list_counts(
         self,
-        needs: Iterable[tuple[Iterable[view.Place], int]],
+        needs: Iterable[tuple[Iterable[host_view.Place], int]],
         since: int,
         most: int,
     ) -> Iterator[tuple[int, int]]:
@@ -217,13 +219,13 @@ class Calendar:
             yield time, min([most, *counts])
 
     def list_gaps(
-        self, place: view.Place, during: interval.Interval, amount: int
+        self, place: host_view.Place, during: interval.Interval, amount: int
     ) -> Iterator[tuple[int, int]]:
         """Return (start, end) of the times when an amount is not free."""
         return self._find(place).free.list_gaps(during, amount)
 
     def list_steps(
-        self, place: view.Place, during: interval.Interval
+        self, place: host_view.Place, during: interval.Interval
     ) -> Iterator[tuple[interval.Interval, int, int]]:
         """Return each part of an interval with its capacity and use."""
         return self._find(place).list_steps(during)
@@ -240,12 +242,12 @@ class Calendar:
         for column in self._columns.values():
             column.forget(before)
 
-    def pop_changed(self) -> set[view.Place]:
+    def pop_changed(self) -> set[host_view.Place]:
         """Return the places that have changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
-    def _find(self, place: view.Place) -> _Column:
+    def _find(self, place: host_view.Place) -> _Column:
         try:
             return self._columns[place]
         except KeyError:
@@ -260,7 +262,7 @@ class Calendar:
 
 
 def _check_amount(
-    name: str, amount: int, place: view.Place, least: int
+    name: str, amount: int, place: host_view.Place, least: int
 ) -> None:
     if type(amount) is not int or not least <= amount <= inventory.MAX_INT:
         raise ValueError(

@@ -23,9 +23,9 @@ import itertools
 from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.reservation import demand as demand_mod
 
 #: rp_uuid -> resource class -> amount
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
     group: str
     amounts: Mapping[str, int]
-    options: Sequence[provider_obj.Provider]
+    options: Sequence[provider.Provider]
     required: frozenset[str] = frozenset()
 
     def get_order(self) -> tuple[object, ...]:
@@ -89,8 +89,8 @@ class CandidateSearch:
 
     def __init__(
         self,
-        view: view_obj.HostView,
-        providers: Sequence[provider_obj.Provider],
+        view: host_view.HostView,
+        providers: Sequence[provider.Provider],
         demand: demand_mod.Demand,
     ) -> None:
         self.is_cut = False
@@ -222,7 +222,7 @@ class CandidateSearch:
     def _count(
         self,
         part: _Part,
-        one: provider_obj.Provider,
+        one: provider.Provider,
         used: Collection[str],
     ) -> int:
         """Return how many parts of a kind a provider has room for."""
@@ -235,9 +235,7 @@ class CandidateSearch:
         is_alone = self._is_isolated and part.group
         return max(min(fits, 1) if is_alone else fits, 0)
 
-    def _take(
-        self, part: _Part, one: provider_obj.Provider, sign: int
-    ) -> None:
+    def _take(self, part: _Part, one: provider.Provider, sign: int) -> None:
         for name, amount in part.amounts.items():
             self._left[one.rp_uuid, name] -= sign * amount
 
@@ -250,7 +248,7 @@ class CandidateSearch:
         return total
 
 
-def has_room(view: view_obj.HostView, allocations: Allocations) -> bool:
+def has_room(view: host_view.HostView, allocations: Allocations) -> bool:
     """Return whether each place could give one server so much."""
     return all(
         view.tracked[rp_uuid, name].state.available >= amount
@@ -260,8 +258,8 @@ def has_room(view: view_obj.HostView, allocations: Allocations) -> bool:
 
 
 def list_missing(
-    view: view_obj.HostView,
-    providers: Sequence[provider_obj.Provider],
+    view: host_view.HostView,
+    providers: Sequence[provider.Provider],
     demand: demand_mod.Demand,
 ) -> list[tuple[str, int, str]]:
     """Return what no provider of the host could ever serve, and why.
@@ -296,10 +294,10 @@ def list_missing(
 
 
 def _list_parts(
-    view: view_obj.HostView,
-    providers: Sequence[provider_obj.Provider],
+    view: host_view.HostView,
+    providers: Sequence[provider.Provider],
     demand: demand_mod.Demand,
-    group: requirement_obj.RequestGroup,
+    group: requirement.RequestGroup,
 ) -> list[_Part]:
     """Return the parts of one group, with options whatever is free."""
     traits = demand.traits.get(group.suffix, demand_mod.Traits())
@@ -326,11 +324,11 @@ def _list_parts(
 
 
 def _sort(
-    view: view_obj.HostView,
-    providers: Iterable[provider_obj.Provider],
+    view: host_view.HostView,
+    providers: Iterable[provider.Provider],
     names: Sequence[str],
     required: Set[str],
-) -> list[provider_obj.Provider]:
+) -> list[provider.Provider]:
     """Return those that have all of some classes.
 
     Those with the most traits that are required first, then those that no
@@ -345,7 +343,7 @@ def _sort(
         having,
         key=lambda one: (
             -len(one.traits & required),
-            provider_obj.SHARING_TRAIT in one.traits,
+            provider.SHARING_TRAIT in one.traits,
             -view.tracked[one.rp_uuid, names[0]].state.available,
         ),
     )

@@ -13,9 +13,9 @@ from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import capacity as capacity_mod
+from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation import way as way_mod
+from nova_ext_resources.reservation import way
 
 #: The longest name of who plans something that is kept.
 _MAX_USER = 255
@@ -57,7 +57,7 @@ class CapacityChanges:
         reason: str,
         created_by: str = '',
         is_forced: bool = False,
-    ) -> capacity_mod.Outcome:
+    ) -> capacity.Outcome:
         """Plan a change. The same again changes nothing.
 
         :param plan: see :mod:`~nova_ext_resources.reservation.capacity_order`
@@ -76,7 +76,7 @@ class CapacityChanges:
         if known := self._find(key):
             if not capacity_order.is_same(plan, known, reason):
                 raise errors.CapacityChangeExists(key=key)
-            return capacity_mod.Outcome(change=known, way=way_mod.Way())
+            return capacity.Outcome(change=known, way=way.Way())
         admission = self._find_all()
         now = self._now()  # Not before: to read the hosts may take minutes.
         during = capacity_order.read_during(plan, now)
@@ -110,9 +110,7 @@ class CapacityChanges:
         return found
 
     def _find(self, key: str) -> capacity_change.CapacityChange | None:
-        found = capacity_mod.list_changes(
-            self._database, interval.ALWAYS, key=key
-        )
+        found = capacity.list_changes(self._database, interval.ALWAYS, key=key)
         return found[0] if found else None
 
     def list_changes(
@@ -123,11 +121,11 @@ class CapacityChanges:
         :param has_ended: also those that are over, as long as they are kept
         """
         oldest = interval.ALWAYS if has_ended else self._now()
-        return capacity_mod.list_changes(self._database, oldest)
+        return capacity.list_changes(self._database, oldest)
 
     def delete(
         self, key: str, *, deleted_by: str = '', is_forced: bool = False
-    ) -> capacity_mod.Outcome:
+    ) -> capacity.Outcome:
         """Take a change back.
 
         :param deleted_by: who does so, for the log
@@ -163,7 +161,7 @@ class CapacityChanges:
 
         :param zones: host -> zone; None makes a row of each host
         """
-        for one in capacity_mod.list_changes(self._database, during.start):
+        for one in capacity.list_changes(self._database, during.start):
             if one.during.overlaps(during):
                 row = one.row if zones is None else zones.get(one.host, '')
                 bar = chart.Bar(

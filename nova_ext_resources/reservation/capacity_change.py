@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 
@@ -96,7 +96,7 @@ class CapacityChange:
             for name, amount in sorted(self.amounts.items())
         )
 
-    def has(self, place: view_obj.Place) -> bool:
+    def has(self, place: host_view.Place) -> bool:
         """Return whether a place of a host that it is of is changed."""
         if place[0] != self.rp_uuid:
             return self.is_of_host

@@ -30,7 +30,7 @@ from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import order
 from nova_ext_resources.reservation import times
 
 Document: TypeAlias = Mapping[str, Any]
@@ -42,7 +42,7 @@ _SCHEMA = {
     'additionalProperties': False,
     'required': ['name'],
     'properties': {
-        'name': order_mod.NAME,
+        'name': order.NAME,
         'host': _TEXT,
         'provider': _TEXT,
         'maintenance': {'const': True},
@@ -92,14 +92,14 @@ def check(document: Document, reason: str) -> None:
             raise _refuse(
                 key, f'amounts.{name}', f'{amount!r} is no whole number'
             )
-    if fault := order_mod.find_fault(reason):
+    if fault := order.find_fault(reason):
         raise _refuse(key, 'reason', fault)
 
 
 def _explain(err: jsonschema.ValidationError) -> str:
     if err.validator == 'not':
         return 'zero changes nothing; leave it out'
-    return order_mod.explain(err)
+    return order.explain(err)
 
 
 def read_during(document: Document, now: int) -> interval.Interval:

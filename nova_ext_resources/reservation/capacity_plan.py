@@ -12,8 +12,8 @@ import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import forecast
@@ -42,7 +42,7 @@ def apply(fleet: fleet_mod.Fleet, changes: Changes, now: int) -> None:
 
 def find_places(
     fleet: fleet_mod.Fleet, change: capacity_change.CapacityChange
-) -> frozenset[view_obj.Place]:
+) -> frozenset[host_view.Place]:
     """Return the places whose capacity a change is about."""
     if change.is_of_host:
         if change.host not in fleet.hosts:
@@ -58,8 +58,8 @@ def find_places(
 
 
 def find_tracked(
-    fleet: fleet_mod.Fleet, place: view_obj.Place
-) -> view_obj.Tracked:
+    fleet: fleet_mod.Fleet, place: host_view.Place
+) -> host_view.Tracked:
     """Return a place of any host, as it is now.
 
     :raises KeyError: no host has it
@@ -70,18 +70,18 @@ def find_tracked(
     raise KeyError(place)
 
 
-def get_capacity(tracked: view_obj.Tracked) -> int:
+def get_capacity(tracked: host_view.Tracked) -> int:
     """Return what placement shows of a place, whoever uses it."""
     return tracked.state.free + tracked.state.used
 
 
-def can_count(tracked: view_obj.Tracked) -> bool:
+def can_count(tracked: host_view.Tracked) -> bool:
     """Return whether units of a place are all alike."""
     return isinstance(tracked.state, count.CountState)
 
 
 def _is_of(
-    change: capacity_change.CapacityChange, name: str, view: view_obj.HostView
+    change: capacity_change.CapacityChange, name: str, view: host_view.HostView
 ) -> bool:
     if change.is_of_host:
         return change.host == name
@@ -120,8 +120,8 @@ def _change(
 
 def _list_deltas(
     changes: Changes,
-    place: view_obj.Place,
-    tracked: view_obj.Tracked,
+    place: host_view.Place,
+    tracked: host_view.Tracked,
     now: int,
 ) -> list[_Delta]:
     """Return how much more or less than now there is when."""
@@ -138,11 +138,11 @@ def _list_deltas(
 
 
 def _make_view(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     part: interval.Interval,
-    deltas: Mapping[view_obj.Place, Iterable[_Delta]],
+    deltas: Mapping[host_view.Place, Iterable[_Delta]],
     missing: Changes,
-) -> view_obj.HostView:
+) -> host_view.HostView:
     """Return what a host offers in a part, without what is missing then."""
     tracked = {}
     for place, one in view.tracked.items():

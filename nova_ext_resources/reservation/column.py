@@ -7,7 +7,7 @@ import dataclasses
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Promise:
     """
 
     request: request_mod.Request
-    slot: server_mod.PlannedServer
+    slot: server.PlannedServer
     during: interval.Interval
 
 

@@ -5,7 +5,7 @@
 from collections.abc import Iterator
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 
@@ -15,13 +15,13 @@ MAX_HOSTS = 3
 
 def check_planned(
     request: request_mod.Request,
-    answer: planner_mod.Plan | planner_mod.Refusal,
+    answer: planner.Plan | planner.Refusal,
 ) -> None:
     """Check that a request was planned.
 
     :raises ReservationRefused: it was not
     """
-    if isinstance(answer, planner_mod.Refusal):
+    if isinstance(answer, planner.Refusal):
         raise exception.ReservationRefused(
             key=request.key,
             refusal=answer,
@@ -31,7 +31,7 @@ def check_planned(
 
 
 def explain(
-    request: request_mod.Request, refusal: planner_mod.Refusal
+    request: request_mod.Request, refusal: planner.Refusal
 ) -> Iterator[str]:
     """Return sentences: the offers first, then what is short where."""
     yield from explain_offers(request, refusal)
@@ -39,7 +39,7 @@ def explain(
 
 
 def explain_offers(
-    request: request_mod.Request, refusal: planner_mod.Refusal
+    request: request_mod.Request, refusal: planner.Refusal
 ) -> Iterator[str]:
     """Return sentences that name no host, for whoever may not know them."""
     largest, earliest = refusal.largest, refusal.earliest

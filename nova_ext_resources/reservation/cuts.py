@@ -10,12 +10,12 @@ shows it, it may not come.
 from collections.abc import Iterator
 import dataclasses
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 
 class Cuts:
@@ -25,9 +25,9 @@ class Cuts:
         self._maintenances: capacity_change.Changes = ()
         #: Those by which there will be less, and all others of the same.
         self._changes: dict[
-            view_obj.Place, list[capacity_change.CapacityChange]
+            host_view.Place, list[capacity_change.CapacityChange]
         ] = {}
-        self._known: dict[view_obj.Place, _Known] = {}
+        self._known: dict[host_view.Place, _Known] = {}
 
     def follow(self, changes: capacity_change.Changes) -> None:
         """Take planned changes of capacity in place of those before."""
@@ -48,7 +48,7 @@ class Cuts:
         }
 
     def find_maintenance(
-        self, slot: server_mod.PlannedServer, now: int
+        self, slot: server.PlannedServer, now: int
     ) -> capacity_change.CapacityChange | None:
         """Return why a slot cannot be had now; None if it can.
 
@@ -59,13 +59,13 @@ class Cuts:
                 return one
         return None
 
-    def concern(self, place: view_obj.Place) -> bool:
+    def concern(self, place: host_view.Place) -> bool:
         """Return whether a place will have less at any time."""
         return place in self._changes
 
     def list_names(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         time: int,
         *,
         now: int,
@@ -85,7 +85,7 @@ class Cuts:
 
     def list_steps(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         promised: profile.Profile,
         during: interval.Interval,
         *,
@@ -110,7 +110,7 @@ class Cuts:
                 yield from less.list_steps(part)
 
     def _find_less(
-        self, place: view_obj.Place, now: int, shown: int | None
+        self, place: host_view.Place, now: int, shown: int | None
     ) -> profile.Profile:
         """Return how much less there will be than placement shows."""
         known = self._known.get(place)

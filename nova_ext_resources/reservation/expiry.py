@@ -7,7 +7,7 @@ import dataclasses
 
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Expiry:
     """
 
     request: request_mod.Request | None
-    released: tuple[server_mod.PlannedServer, ...]
+    released: tuple[server.PlannedServer, ...]
     reason: str
 
 
@@ -62,7 +62,7 @@ def find_time(
 
 def expire(
     request: request_mod.Request,
-    held: Sequence[server_mod.PlannedServer],
+    held: Sequence[server.PlannedServer],
     gaps: Iterable[interval.Interval] = (),
 ) -> Expiry:
     """Return what is left of a reservation when its expiry has come.

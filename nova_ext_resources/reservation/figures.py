@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 
 #: The state of a reservation by the clock, and its slots.
-Held: TypeAlias = tuple[state_mod.State, Iterable[server_mod.PlannedServer]]
+Held: TypeAlias = tuple[state_mod.State, Iterable[server.PlannedServer]]
 
-_Counter: TypeAlias = collections.Counter[amounts_mod.Kind]
+_Counter: TypeAlias = collections.Counter[amounts.Kind]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Figures:
     """
 
     measured_at: int
-    kinds: Mapping[amounts_mod.Kind, Figure]
+    kinds: Mapping[amounts.Kind, Figure]
     reservations: Mapping[state_mod.State, int]
     taken: int
     free: int
@@ -94,9 +94,7 @@ def make_figures(
             degraded=degraded[kind],
             lent=lent[kind],
         )
-        for one in amounts_mod.list_amounts(
-            fleet, interval.Interval(now, now + 1)
-        )
+        for one in amounts.list_amounts(fleet, interval.Interval(now, now + 1))
         for kind in [(one.zone, one.resource_class)]
     }
     return Figures(
@@ -108,7 +106,7 @@ def make_figures(
     )
 
 
-def _add(counter: _Counter, zone: str, slot: server_mod.PlannedServer) -> None:
+def _add(counter: _Counter, zone: str, slot: server.PlannedServer) -> None:
     for (_rp_uuid, resource_class), amount in slot.places.items():
         counter[zone, resource_class] += amount
 

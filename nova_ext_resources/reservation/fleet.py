@@ -13,15 +13,15 @@ from typing import Any
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import calendar as calendar_mod
-from nova_ext_resources.reservation import future as future_mod
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.reservation import calendar
+from nova_ext_resources.reservation import future
 from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation import index as index_mod
+from nova_ext_resources.reservation import index
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation import stays as stays_mod
+from nova_ext_resources.reservation import stays
 
 _EVER = interval.Interval(interval.ALWAYS)
 
@@ -47,11 +47,11 @@ class Fleet:
         hosts: Iterable[host_mod.Host],
         trackers: Mapping[str, base.Tracker],
     ) -> None:
-        self.calendar = calendar_mod.Calendar()
+        self.calendar = calendar.Calendar()
         self.trackers = trackers
         self.hosts = {one.name: self._leave_out(one) for one in hosts}
         self._changes: dict[
-            str, list[tuple[interval.Interval, view_obj.HostView | None]]
+            str, list[tuple[interval.Interval, host_view.HostView | None]]
         ] = {name: [] for name in self.hosts}
         self.bookings: dict[str, server_mod.PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
@@ -85,16 +85,14 @@ class Fleet:
             for place, tracked in one.view.tracked.items()
             if one.read_inventories and tracked.inventory is None
         }
-        self._inventories: dict[
-            str, Mapping[str, inventory_obj.Inventory]
-        ] = {}
+        self._inventories: dict[str, Mapping[str, inventory.Inventory]] = {}
         #: Place -> all that was booked there when it was last looked at.
-        self._rehearsals: dict[view_obj.Place, list[stays_mod.Rehearsal]] = {}
+        self._rehearsals: dict[host_view.Place, list[stays.Rehearsal]] = {}
         #: Place of these -> what has changed since: key -> booking or None.
         self._changed: dict[
-            view_obj.Place, dict[str, server_mod.PlannedServer | None]
+            host_view.Place, dict[str, server_mod.PlannedServer | None]
         ] = {}
-        self.index = index_mod.Index(
+        self.index = index.Index(
             self.calendar,
             {name: self._list_own(name) for name in self.hosts},
         )
@@ -160,7 +158,7 @@ class Fleet:
     def change(
         self,
         name: str,
-        view: view_obj.HostView | None,
+        view: host_view.HostView | None,
         during: interval.Interval,
     ) -> None:
         """Let a host offer something else in an interval.
@@ -230,7 +228,7 @@ class Fleet:
         self,
         servers: Iterable[server_mod.PlannedServer],
         during: interval.Interval,
-    ) -> dict[view_obj.Place, tuple[int, int]]:
+    ) -> dict[host_view.Place, tuple[int, int]]:
         """Return where there is too little for servers, taken together.
 
         Whatever is promised passes here first: a host sees its own servers
@@ -240,7 +238,7 @@ class Fleet:
         :returns: place -> what they need there, and what is free
         :raises KeyError: a place is unknown
         """
-        needed: dict[view_obj.Place, int] = {}
+        needed: dict[host_view.Place, int] = {}
         for one in servers:
             for each in one.assignments:
                 place = each.rp_uuid, each.resource_class
@@ -300,7 +298,7 @@ class Fleet:
 
     def foresee(
         self, name: str, during: interval.Interval
-    ) -> future_mod.Future | None:
+    ) -> future.Future | None:
         """Return what is there throughout an interval.
 
         None if the host offers nothing in some of it.
@@ -311,25 +309,23 @@ class Fleet:
         if any(view is None for _part, view in parts):
             return None
         views = [
-            future_mod.add_servers(view, part, held, self.trackers)
+            future.add_servers(view, part, held, self.trackers)
             for part, view in parts
             if view
         ]
         cells = self.hosts[name].cells
         own = [one for one in held if one.host == name]
         view = (
-            views[0]
-            if len(views) == 1
-            else future_mod.join(views, self.trackers)
+            views[0] if len(views) == 1 else future.join(views, self.trackers)
         )
-        return future_mod.Future(
+        return future.Future(
             dataclasses.replace(view, during=during),
-            cells and future_mod.leave_cells(cells, own),
+            cells and future.leave_cells(cells, own),
         )
 
     def find_refused(
         self, name: str, servers: Iterable[server_mod.PlannedServer]
-    ) -> tuple[view_obj.Place, stays_mod.Stay] | None:
+    ) -> tuple[host_view.Place, stays.Stay] | None:
         """Return what would be refused when its time comes, and where.
 
         If all servers come in turn, and the host chooses their units; see
@@ -350,27 +346,27 @@ class Fleet:
         return None
 
     def _rehearse(
-        self, place: view_obj.Place, name: str
-    ) -> list[stays_mod.Rehearsal]:
+        self, place: host_view.Place, name: str
+    ) -> list[stays.Rehearsal]:
         """Return how all that is booked there by now comes in turn."""
         changed = self._changed.get(place)
         if changed is None:
-            self._rehearsals[place] = stays_mod.make_rehearsals(
+            self._rehearsals[place] = stays.make_rehearsals(
                 *self._find_tracker(place, name)
             )
             met = self._held[place[0]].list_overlapping(_EVER)
             changed = {one.key: one for one in met}
         self._changed[place] = {}
         booked = self._list_stays(place, filter(None, changed.values()))
-        changes: dict[str, stays_mod.Stay | None] = dict.fromkeys(changed)
+        changes: dict[str, stays.Stay | None] = dict.fromkeys(changed)
         changes |= {one.key: one for one in booked}
         for rehearsal in self._rehearsals[place]:
             rehearsal.play(changes, is_kept=True)
         return self._rehearsals[place]
 
     def _find_tracker(
-        self, place: view_obj.Place, name: str
-    ) -> tuple[base.Tracker, view_obj.State]:
+        self, place: host_view.Place, name: str
+    ) -> tuple[base.Tracker, host_view.TrackerState]:
         tracked = self.hosts[name].view.tracked[place]
         return self.trackers[tracked.tracker], tracked.state
 
@@ -381,7 +377,7 @@ class Fleet:
             return
         booked = [self.bookings[key] for key in new if key in self.bookings]
         for place in self._units[name]:
-            chosen = stays_mod.settle(
+            chosen = stays.settle(
                 *self._find_tracker(place, name),
                 functools.partial(self._list_met, place),
                 self._list_stays(place, booked),
@@ -396,21 +392,21 @@ class Fleet:
             self._held[rp_uuid].put(server)
 
     def _list_met(
-        self, place: view_obj.Place, during: interval.Interval
-    ) -> Iterator[stays_mod.Stay]:
+        self, place: host_view.Place, during: interval.Interval
+    ) -> Iterator[stays.Stay]:
         """Return the stays of a place that have a second of an interval."""
         held = self._held[place[0]]
         return self._list_stays(place, held.list_overlapping(during))
 
     def _list_stays(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         servers: Iterable[server_mod.PlannedServer],
-    ) -> Iterator[stays_mod.Stay]:
+    ) -> Iterator[stays.Stay]:
         for one in servers:
             for each in one.assignments:
                 if (each.rp_uuid, each.resource_class) == place:
-                    yield stays_mod.Stay(
+                    yield stays.Stay(
                         key=one.key,
                         during=one.during,
                         amount=each.amount,
@@ -419,14 +415,14 @@ class Fleet:
                     )
 
     def _is_there(
-        self, server: server_mod.PlannedServer, place: view_obj.Place
+        self, server: server_mod.PlannedServer, place: host_view.Place
     ) -> bool:
         if server.consumer is None or server.host not in self.hosts:
             return False
         held = self.hosts[server.host].held.get(server.consumer)
         return held is not None and place[1] in held.classes
 
-    def _list_units(self, host: host_mod.Host) -> list[view_obj.Place]:
+    def _list_units(self, host: host_mod.Host) -> list[host_view.Place]:
         """Return the places of a host of which not only the number matters.
 
         But for those of sharing providers: what they have is of no host.
@@ -440,7 +436,7 @@ class Fleet:
 
     def _list_parts(
         self, name: str, during: interval.Interval
-    ) -> Iterator[tuple[interval.Interval, view_obj.HostView | None]]:
+    ) -> Iterator[tuple[interval.Interval, host_view.HostView | None]]:
         """Return the parts of an interval with what the host offers then."""
         changes = [
             one for one in self._changes[name] if one[0].overlaps(during)
@@ -453,13 +449,13 @@ class Fleet:
         )
         for start, end in itertools.pairwise(inner):
             part = interval.Interval(start, end)
-            view: view_obj.HostView | None = self.hosts[name].view
+            view: host_view.HostView | None = self.hosts[name].view
             for when, changed in changes:
                 if when.overlaps(part):
                     view = changed
             yield part, view
 
-    def _list_own(self, name: str) -> index_mod.Classes:
+    def _list_own(self, name: str) -> index.Classes:
         """Return the host's places by class, without sharing providers."""
         return {
             resource_class: [
@@ -494,7 +490,7 @@ def _put_held(
 
 def _put_units(
     server: server_mod.PlannedServer,
-    place: view_obj.Place,
+    place: host_view.Place,
     units: Mapping[str, Any],
 ) -> server_mod.PlannedServer:
     """Return a booking with other units of a place."""

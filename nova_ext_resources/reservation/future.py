@@ -9,31 +9,31 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation import stays as stays_mod
+from nova_ext_resources.reservation import stays
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Future:
     """What is there throughout an interval."""
 
-    view: view_obj.HostView
+    view: host_view.HostView
     cells: tuple[frozenset[int], ...] | None
 
 
 def add_servers(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     part: interval.Interval,
     held: Iterable[server_mod.PlannedServer],
     trackers: Mapping[str, base.Tracker],
-) -> view_obj.HostView:
+) -> host_view.HostView:
     """Return a view with all that is booked at any second of a part."""
-    taken: dict[view_obj.Place, list[stays_mod.Stay]] = {}
+    taken: dict[host_view.Place, list[stays.Stay]] = {}
     for one in held:
         for each in one.assignments:
-            stay = stays_mod.Stay(
+            stay = stays.Stay(
                 key=one.key,
                 during=one.during,
                 amount=each.amount,
@@ -44,7 +44,7 @@ def add_servers(
     tracked = dict(view.tracked)
     for place in taken.keys() & tracked.keys():
         before = tracked[place]
-        state = stays_mod.join(
+        state = stays.join(
             trackers[before.tracker], before.state, part, taken[place]
         )
         tracked[place] = dataclasses.replace(before, state=state)
@@ -52,9 +52,9 @@ def add_servers(
 
 
 def join(
-    views: Sequence[view_obj.HostView],
+    views: Sequence[host_view.HostView],
     trackers: Mapping[str, base.Tracker],
-) -> view_obj.HostView:
+) -> host_view.HostView:
     """Return a view of what all of several views offer.
 
     What the host can never do is taken from the first.

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import provider
 
 #: Uuids of providers -> their inventories by class, of those that are there.
 InventoryReader: TypeAlias = Callable[
@@ -56,8 +56,8 @@ class Host:
     """
 
     name: str
-    providers: tuple[provider_obj.Provider, ...]
-    view: view_obj.HostView
+    providers: tuple[provider.Provider, ...]
+    view: host_view.HostView
     zone: str = ''
     cells: tuple[frozenset[int], ...] | None = None
     held: Mapping[str, Held] = dataclasses.field(default_factory=dict)
@@ -66,8 +66,8 @@ class Host:
 
 def make_host(
     name: str,
-    providers: Sequence[provider_obj.Provider],
-    published: view_obj.HostView,
+    providers: Sequence[provider.Provider],
+    published: host_view.HostView,
     *,
     zone: str = '',
     cells: tuple[frozenset[int], ...] | None = None,
@@ -78,7 +78,7 @@ def make_host(
     capacity is the inventory's: allocation ratio and reserve are in it.
     """
     counted = {
-        (one.rp_uuid, resource_class): view_obj.Tracked(
+        (one.rp_uuid, resource_class): host_view.Tracked(
             tracker='count',
             state=count.CountState(inventory.capacity),
             inventory=inventory,
@@ -99,16 +99,16 @@ def make_host(
     )
 
 
-def list_places(view: view_obj.HostView) -> dict[str, list[view_obj.Place]]:
+def list_places(view: host_view.HostView) -> dict[str, list[host_view.Place]]:
     """Return resource class -> its places."""
-    found: dict[str, list[view_obj.Place]] = {}
+    found: dict[str, list[host_view.Place]] = {}
     for place in view.tracked:
         found.setdefault(place[1], []).append(place)
     return found
 
 
 def can_join(
-    tracked: view_obj.Tracked, trackers: Mapping[str, base.Tracker]
+    tracked: host_view.Tracked, trackers: Mapping[str, base.Tracker]
 ) -> bool:
     """Return whether a place can be foreseen for a later time.
 

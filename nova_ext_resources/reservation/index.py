@@ -25,7 +25,7 @@ import functools
 import operator
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import calendar as calendar_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
@@ -34,7 +34,7 @@ from nova_ext_resources.reservation import profile
 Ask: TypeAlias = Mapping[str, int]
 
 #: Resource class -> the places of a host that have it.
-Classes: TypeAlias = Mapping[str, Sequence[view.Place]]
+Classes: TypeAlias = Mapping[str, Sequence[host_view.Place]]
 
 #: (start, end), in order of time, none touching another.
 Gaps: TypeAlias = list[tuple[int, int]]
@@ -119,7 +119,9 @@ class Index:
             found += self._list_gaps_of(places, amount)
         return _join(found)
 
-    def _list_gaps_of(self, places: Sequence[view.Place], amount: int) -> Gaps:
+    def _list_gaps_of(
+        self, places: Sequence[host_view.Place], amount: int
+    ) -> Gaps:
         """Return when no place has so much free."""
         gaps: Gaps | None = None
         for place in places:

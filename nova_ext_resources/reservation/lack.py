@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import profile
@@ -34,7 +34,7 @@ class Supply:
     used: int = 0
 
 
-Supplies: TypeAlias = Mapping[view_obj.Place, Supply]
+Supplies: TypeAlias = Mapping[host_view.Place, Supply]
 
 
 def list_lacking(
@@ -44,7 +44,7 @@ def list_lacking(
     *,
     degraded: Collection[str],
     priorities: Mapping[str, int],
-) -> dict[str, frozenset[view_obj.Place]]:
+) -> dict[str, frozenset[host_view.Place]]:
     """Return reservation -> where it lacks something.
 
     Those keep what they have that have started, and then those of the highest
@@ -76,8 +76,8 @@ def list_lacking(
 
 
 #: What is free of each place, and what one reservation has booked there.
-_Free: TypeAlias = dict[view_obj.Place, profile.Profile]
-_Booked: TypeAlias = list[tuple[view_obj.Place, interval.Interval, int]]
+_Free: TypeAlias = dict[host_view.Place, profile.Profile]
+_Booked: TypeAlias = list[tuple[host_view.Place, interval.Interval, int]]
 
 
 def _try_all(
@@ -107,7 +107,7 @@ def _copy(one: profile.Profile) -> profile.Profile:
 
 def _list_booked(
     servers: packing.PlannedServers, supplies: Supplies, now: int
-) -> Iterator[tuple[view_obj.Place, interval.Interval, int]]:
+) -> Iterator[tuple[host_view.Place, interval.Interval, int]]:
     for one in servers:
         start = max(one.during.start, now)
         if start >= one.during.end:
@@ -118,7 +118,7 @@ def _list_booked(
                 yield place, during, amount
 
 
-def _find_lacks(free: _Free, booked: _Booked) -> frozenset[view_obj.Place]:
+def _find_lacks(free: _Free, booked: _Booked) -> frozenset[host_view.Place]:
     return frozenset(
         place
         for place, during, _amount in booked

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import lease as lease_mod
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import nova_server
@@ -51,7 +51,7 @@ HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
 _NO_HINTS: lease_mod.Hints = types.MappingProxyType({})
 
 #: Place -> how much is short there.
-Shortage: TypeAlias = Mapping[view_obj.Place, int]
+Shortage: TypeAlias = Mapping[host_view.Place, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Use:
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-Uses: TypeAlias = Mapping[view_obj.Place, Use]
+Uses: TypeAlias = Mapping[host_view.Place, Use]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Borrower:
     """
 
     uuid: str
-    lease: lease_mod.Lease
+    lease: lease_mod.FlavorLease
     created_at: int
     host: str = ''
     told_at: int | None = None
@@ -151,7 +151,7 @@ def make_borrower(
 
 def _find_own_lease(
     server: nova_server.NovaServer, until: int | None
-) -> lease_mod.Lease:
+) -> lease_mod.FlavorLease:
     """Return when a server goes, and how; never before its reservation ends.
 
     One that stays longer has no end that anybody has promised it.
@@ -170,7 +170,7 @@ def _find_own_lease(
 
 def find_lease(
     extra_specs: Mapping[str, str], hints: lease_mod.Hints = _NO_HINTS
-) -> lease_mod.Lease:
+) -> lease_mod.FlavorLease:
     """Return when a server ends, and whether it may be told to go.
 
     What is malformed lends nothing.
@@ -185,7 +185,7 @@ def find_lease(
     except ValueError:
         asked = None
     if lease is None or asked is None:
-        return lease or lease_mod.Lease()
+        return lease or lease_mod.FlavorLease()
     longest = lease.max_seconds or asked
     return dataclasses.replace(lease, max_seconds=min(asked, longest))
 
@@ -209,7 +209,9 @@ def find_fault(extra_specs: Mapping[str, str], hints: lease_mod.Hints) -> str:
     )
 
 
-def _read_specs(extra_specs: Mapping[str, str]) -> lease_mod.Lease | None:
+def _read_specs(
+    extra_specs: Mapping[str, str],
+) -> lease_mod.FlavorLease | None:
     """Read the extra specs of a flavor; None if they are malformed."""
     prefix = f'resource:{lease_mod.SUBJECT}:'
     for key, value in extra_specs.items():
@@ -291,15 +293,15 @@ def find_shortage(
     uses: Uses,
     promised: Iterable[server_mod.PlannedServer],
     leaving: Set[str] = frozenset(),
-    places: Container[view_obj.Place] | None = None,
-) -> dict[view_obj.Place, int]:
+    places: Container[host_view.Place] | None = None,
+) -> dict[host_view.Place, int]:
     """Return what is short for what is promised at one time.
 
     :param promised: slots that no server has taken
     :param leaving: consumers that are gone by then
     :param places: that are looked at; None for all
     """
-    asked: dict[view_obj.Place, int] = {}
+    asked: dict[host_view.Place, int] = {}
     for one in promised:
         for place, amount in one.places.items():
             if places is None or place in places:
@@ -320,7 +322,7 @@ def find_shortage(
 
 def choose(
     borrowers: Collection[Borrower], shortage: Shortage, uses: Uses
-) -> tuple[list[Borrower], dict[view_obj.Place, int]]:
+) -> tuple[list[Borrower], dict[host_view.Place, int]]:
     """Choose who goes: those who know it, then by priority, and no more.
 
     Those come last that were told long ago and have not gone; and before them
@@ -430,7 +432,7 @@ def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:
 
 def _subtract(
     shortage: Shortage, chosen: Sequence[Borrower], uses: Uses
-) -> dict[view_obj.Place, int]:
+) -> dict[host_view.Place, int]:
     """Return what is short once these are gone."""
     found = {}
     for place, short in shortage.items():

@@ -10,7 +10,7 @@ import dataclasses
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import times
 
@@ -86,12 +86,12 @@ class Limits:
 
     def trim(
         self,
-        answer: planner_mod.Plan | planner_mod.Refusal,
+        answer: planner.Plan | planner.Refusal,
         now: int,
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+    ) -> planner.Plan | planner.Refusal:
         """Return an answer that offers nothing that would be refused."""
         if (
-            isinstance(answer, planner_mod.Refusal)
+            isinstance(answer, planner.Refusal)
             and answer.earliest is not None
             and answer.earliest.during.start > self._find_last(now)
         ):

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
@@ -27,7 +27,7 @@ class Needs:
     def __init__(
         self,
         find_flavor: Callable[[str], flavor_mod.Flavor | None],
-        grammar: extra_specs_mod.Grammar,
+        grammar: extra_specs.Grammar,
     ) -> None:
         self._find_flavor = find_flavor
         self._grammar = grammar

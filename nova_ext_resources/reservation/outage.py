@@ -11,7 +11,7 @@ from collections.abc import (
 )
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import server as server_mod
@@ -125,7 +125,7 @@ def is_back(
 def list_cut(
     servers: packing.PlannedServers,
     changes: capacity_change.Changes,
-    lacks: Collection[view_obj.Place],
+    lacks: Collection[host_view.Place],
     late: Collection[str],
 ) -> list[str]:
     """Return what changes of capacity take from a reservation, in words.
@@ -145,7 +145,7 @@ def list_cut(
 
 def _is_guilty(
     change: capacity_change.CapacityChange,
-    lacks: Collection[view_obj.Place],
+    lacks: Collection[host_view.Place],
     late: Collection[str],
 ) -> bool:
     """Return whether something is missing somewhere by a change."""

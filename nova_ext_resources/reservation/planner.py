@@ -28,7 +28,7 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import room as room_mod
+from nova_ext_resources.reservation import room
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import starts
@@ -236,9 +236,9 @@ class Planner:
 
         :param servers: with their new end
         """
-        return room_mod.find_blocked(
+        return room.find_blocked(
             self.fleet, servers, gap
-        ) or room_mod.find_refused(
+        ) or room.find_refused(
             self.fleet,
             [
                 dataclasses.replace(

@@ -23,14 +23,14 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import column as column_mod
-from nova_ext_resources.reservation import cuts as cuts_mod
+from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import owed as owed_mod
+from nova_ext_resources.reservation import owed
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 #: So long a slot that was taken counts as promised. A scheduler claims at
 #: once; what another one has read of placement may be as old as its request;
@@ -39,7 +39,7 @@ CLAIM_SECONDS = 30
 
 Promise: TypeAlias = column_mod.Promise
 
-PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
+PlannedServers: TypeAlias = tuple[server.PlannedServer, ...]
 
 
 class Promises:
@@ -51,7 +51,7 @@ class Promises:
     """
 
     def __init__(self) -> None:
-        self.cuts = cuts_mod.Cuts()
+        self.cuts = cuts.Cuts()
         self.reservations: dict[str, request_mod.Request] = {}
         self.slots: dict[str, PlannedServers] = {}
         self._columns: dict[str, dict[str, column_mod.Column]] = {}
@@ -63,11 +63,11 @@ class Promises:
         #: Host -> how often that has changed.
         self._versions: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
-        self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
+        self._taken: dict[str, tuple[str, server.PlannedServer]] = {}
         #: Provider -> key -> slot that is taken, and takes of it, and when its
         #: server is removed.
         self._taken_of: dict[
-            str, dict[str, tuple[server_mod.PlannedServer, int]]
+            str, dict[str, tuple[server.PlannedServer, int]]
         ] = {}
 
     def follow(self, changes: capacity_plan.Changes) -> None:
@@ -91,7 +91,7 @@ class Promises:
             for place, amount in one.places.items():
                 self._ensure(place).add(promise, amount)
 
-    def _count(self, slot: server_mod.PlannedServer, number: int) -> None:
+    def _count(self, slot: server.PlannedServer, number: int) -> None:
         """Note that a slot is promised; or not any more, if negative."""
         host = slot.host
         self._hosts[host] += number
@@ -105,7 +105,7 @@ class Promises:
                     del roots[one.rp_uuid]
 
     def _take(
-        self, request: request_mod.Request, slot: server_mod.PlannedServer
+        self, request: request_mod.Request, slot: server.PlannedServer
     ) -> None:
         """Note who has taken a slot."""
         assert slot.consumer is not None, 'it is taken'
@@ -117,7 +117,7 @@ class Promises:
             if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._ensure(place).give_back(end, amount)
 
-    def _ensure(self, place: view_obj.Place) -> column_mod.Column:
+    def _ensure(self, place: host_view.Place) -> column_mod.Column:
         columns = self._columns.setdefault(place[0], {})
         if place[1] not in columns:
             columns[place[1]] = column_mod.Column()
@@ -138,7 +138,7 @@ class Promises:
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
-    def _forget_taken(self, slot: server_mod.PlannedServer) -> None:
+    def _forget_taken(self, slot: server.PlannedServer) -> None:
         end = interval.FOREVER
         for rp_uuid in {place[0] for place in slot.places}:
             _slot, end = self._taken_of[rp_uuid].pop(slot.key)
@@ -151,14 +151,14 @@ class Promises:
 
     def _remove(
         self,
-        place: view_obj.Place,
-        slot: server_mod.PlannedServer,
+        place: host_view.Place,
+        slot: server.PlannedServer,
         amount: int,
     ) -> None:
         self._columns[place[0]][place[1]].remove(slot.key, amount)
         self._tidy(place)
 
-    def _tidy(self, place: view_obj.Place) -> None:
+    def _tidy(self, place: host_view.Place) -> None:
         columns = self._columns[place[0]]
         if columns[place[1]].is_empty:
             del columns[place[1]]
@@ -167,7 +167,7 @@ class Promises:
 
     def find_taken(
         self, consumer: str
-    ) -> tuple[str, server_mod.PlannedServer] | None:
+    ) -> tuple[str, server.PlannedServer] | None:
         """Return the slot of a server of Nova, after its reservation."""
         return self._taken.get(consumer)
 
@@ -184,7 +184,7 @@ class Promises:
         """Return a number that differs if other slots are promised there."""
         return self._versions[host]
 
-    def has(self, slot: server_mod.PlannedServer) -> bool:
+    def has(self, slot: server.PlannedServer) -> bool:
         """Return whether just that slot is promised, at any time."""
         return all(
             column is not None
@@ -223,7 +223,7 @@ class Promises:
 
     def find_peak(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         now: int,
         end: int,
         shown: int | None = None,
@@ -256,7 +256,7 @@ class Promises:
 
     def find_begin(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         now: int,
         since: int,
         limit: int,
@@ -286,11 +286,11 @@ class Promises:
 
     def find_owed(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         now: int,
         end: int,
         shown: int | None = None,
-    ) -> owed_mod.Owed:
+    ) -> owed.Owed:
         """Return what is promised of a place in a time, whatever is held.
 
         :param shown: as of :meth:`find_peak`
@@ -316,11 +316,11 @@ class Promises:
                 for time in sorted(times)
                 if now <= time < end
             ]
-        return owed_mod.Owed(amounts=amounts, taken=taken)
+        return owed.Owed(amounts=amounts, taken=taken)
 
     def _count_cut(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         column: column_mod.Column,
         time: int,
         *,
@@ -339,7 +339,7 @@ class Promises:
 
     def _list_needed(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         column: column_mod.Column,
         during: interval.Interval,
         *,
@@ -355,7 +355,7 @@ class Promises:
 
     def list_peak(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         now: int,
         end: int,
         shown: int | None = None,
@@ -397,8 +397,8 @@ class Promises:
         )
 
     def list_taken_of(
-        self, place: view_obj.Place, now: int, end: int
-    ) -> list[owed_mod.Taken]:
+        self, place: host_view.Place, now: int, end: int
+    ) -> list[owed.Taken]:
         """Return who has taken how much of a place, for some of a time.
 
         What their servers do not hold there is promised all the same.
@@ -412,7 +412,7 @@ class Promises:
             amount = slot.places.get(place, 0)
             if amount and slot.during.overlaps(window):
                 assert slot.consumer is not None, 'it is taken'
-                taken = owed_mod.Taken(
+                taken = owed.Taken(
                     consumer=slot.consumer,
                     amount=amount,
                     end=slot.during.end,
@@ -423,16 +423,16 @@ class Promises:
                 found.append(taken)
         return found
 
-    def list_taken(self) -> Iterator[tuple[str, server_mod.PlannedServer]]:
+    def list_taken(self) -> Iterator[tuple[str, server.PlannedServer]]:
         """Return all slots that are taken, each after its reservation."""
         yield from self._taken.values()
 
-    def _find(self, place: view_obj.Place) -> column_mod.Column | None:
+    def _find(self, place: host_view.Place) -> column_mod.Column | None:
         return self._columns.get(place[0], {}).get(place[1])
 
 
 def _is_exchangeable(
-    slot: server_mod.PlannedServer, place: view_obj.Place
+    slot: server.PlannedServer, place: host_view.Place
 ) -> bool:
     """Return whether any units do for what a slot takes of a place.
 
@@ -446,7 +446,7 @@ def _is_exchangeable(
     )
 
 
-def _find_during(slot: server_mod.PlannedServer) -> interval.Interval | None:
+def _find_during(slot: server.PlannedServer) -> interval.Interval | None:
     """Return when a slot counts as promised, None for never."""
     if slot.consumer is None:
         return slot.during

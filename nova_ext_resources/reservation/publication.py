@@ -9,8 +9,8 @@ import json
 from typing import TypeAlias
 
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects.documents import stats
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +18,8 @@ class Publication:
     """Texts that are read where they are needed.
 
     :ivar host: the hypervisor's hostname, as placement names the host
-    :ivar document: see :mod:`nova_ext_resources.objects.stats`
-    :ivar holders: see :mod:`nova_ext_resources.objects.holders`
+    :ivar document: see :mod:`nova_ext_resources.objects.documents.stats`
+    :ivar holders: see :mod:`nova_ext_resources.objects.documents.holders`
     :ivar cells: see :func:`write_cells`; '' where it is not known
     """
 

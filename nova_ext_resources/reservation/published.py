@@ -15,30 +15,30 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import holders as holders_obj
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.objects.documents import holders as holders_obj
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.reservation import host
+from nova_ext_resources.reservation import publication
 
 #: Place -> consumer -> how much of it placement has allocated to it.
-Uses: TypeAlias = Mapping[view_obj.Place, Mapping[str, int]]
+Uses: TypeAlias = Mapping[host_view.Place, Mapping[str, int]]
 
 #: Server -> the places of the slot that it has taken.
-Taken: TypeAlias = Mapping[str, Mapping[view_obj.Place, int]]
+Taken: TypeAlias = Mapping[str, Mapping[host_view.Place, int]]
 
 _Holders: TypeAlias = Mapping[str, holders_obj.Holder]
-_Tracked: TypeAlias = Mapping[view_obj.Place, view_obj.Tracked]
+_Tracked: TypeAlias = Mapping[host_view.Place, host_view.Tracked]
 
 
 def apply(
-    counted: host_mod.Host,
-    published: publication_mod.Publication,
+    counted: host.Host,
+    published: publication.Publication,
     uses: Uses,
     taken: Taken,
     trackers: Mapping[str, base.Tracker],
-) -> host_mod.Host:
+) -> host.Host:
     """Return a host with its units, or as it is.
 
     :param counted: with amounts only, its root provider first
@@ -53,7 +53,7 @@ def apply(
     tracked = {
         place: one
         for place, one in view.tracked.items()
-        if host_mod.can_join(one, trackers)
+        if host.can_join(one, trackers)
         and (place in counted.view.tracked or one.state.free or one.state.used)
     }
     if not all(
@@ -82,9 +82,9 @@ def apply(
 
 
 def _agrees(
-    place: view_obj.Place,
-    tracked: view_obj.Tracked,
-    counted: host_mod.Host,
+    place: host_view.Place,
+    tracked: host_view.Tracked,
+    counted: host.Host,
     used: Mapping[str, int],
     holders: _Holders,
 ) -> bool:
@@ -93,7 +93,7 @@ def _agrees(
     Room that is held for planned servers is not known to the host.
     """
     capacity = _find_capacity(counted, place)
-    real = hold.leave_out(used)
+    real = planned_hold.leave_out(used)
     said = {
         consumer: amount
         for consumer, one in holders.items()
@@ -109,16 +109,16 @@ def _agrees(
 
 
 def _understands(
-    place: view_obj.Place, tracker: base.Tracker, holders: _Holders
+    place: host_view.Place, tracker: base.Tracker, holders: _Holders
 ) -> bool:
     """Return whether it is known which units of a place servers hold."""
     return all(
-        tracker.understands(one.units) for one in _list_of(place, holders)
+        tracker.can_parse(one.units) for one in _list_of(place, holders)
     )
 
 
 def _list_of(
-    place: view_obj.Place, holders: _Holders
+    place: host_view.Place, holders: _Holders
 ) -> Iterator[assignment.Assignment]:
     for one in holders.values():
         for each in one.assignments:
@@ -126,18 +126,14 @@ def _list_of(
                 yield each
 
 
-def _find_capacity(
-    counted: host_mod.Host, place: view_obj.Place
-) -> int | None:
+def _find_capacity(counted: host.Host, place: host_view.Place) -> int | None:
     tracked = counted.view.tracked.get(place)
     if tracked and isinstance(tracked.state, count.CountState):
         return tracked.state.capacity
     return None
 
 
-def _list_slots(
-    counted: host_mod.Host, taken: Taken, holders: _Holders
-) -> Taken:
+def _list_slots(counted: host.Host, taken: Taken, holders: _Holders) -> Taken:
     """Return the slots on a host of servers that hold something there."""
     return {
         consumer: slot
@@ -149,9 +145,9 @@ def _list_slots(
 
 def _find_held(
     holder: holders_obj.Holder,
-    slot: Mapping[view_obj.Place, int],
+    slot: Mapping[host_view.Place, int],
     tracked: _Tracked,
-) -> host_mod.Held:
+) -> host.Held:
     """Return what a server has in place of what was planned for it.
 
     Units that are all alike only where it has just as many: of fewer, the
@@ -177,7 +173,7 @@ def _find_held(
         for name, amount in has.items()
         if name in planned and (name not in alike or amount == planned[name])
     }
-    return host_mod.Held(
+    return host.Held(
         classes=frozenset(classes),
         assignments=tuple(
             one
@@ -190,7 +186,7 @@ def _find_held(
 
 
 def _add_up(
-    amounts: Iterable[tuple[view_obj.Place, int]],
+    amounts: Iterable[tuple[host_view.Place, int]],
 ) -> dict[str, int]:
     found: dict[str, int] = {}
     for (_rp_uuid, name), amount in amounts:
@@ -200,7 +196,7 @@ def _add_up(
 
 def _give_back(
     tracked: _Tracked,
-    held: Mapping[str, host_mod.Held],
+    held: Mapping[str, host.Held],
     holders: _Holders,
     slots: Taken,
     trackers: Mapping[str, base.Tracker],
@@ -214,7 +210,7 @@ def _give_back(
     for one in given:
         place = one.rp_uuid, one.resource_class
         tracker = trackers[tracked[place].tracker]
-        states[place] = tracker.give(states[place], one.amount, one.units)
+        states[place] = tracker.free(states[place], one.amount, one.units)
     return {
         place: dataclasses.replace(one, state=states[place])
         for place, one in tracked.items()
@@ -223,8 +219,8 @@ def _give_back(
 
 def _list_counted(
     holding: Iterable[assignment.Assignment],
-    slot: Mapping[view_obj.Place, int],
-    held: host_mod.Held,
+    slot: Mapping[host_view.Place, int],
+    held: host.Held,
     tracked: _Tracked,
 ) -> list[assignment.Assignment]:
     """Return what a server has of places of its slot, as they were planned."""
@@ -237,7 +233,7 @@ def _list_counted(
     ]
 
 
-def _complete(states: _Tracked, counted: host_mod.Host) -> _Tracked:
+def _complete(states: _Tracked, counted: host.Host) -> _Tracked:
     """Return places with the inventories that placement has."""
     known = counted.view.tracked
     return {
@@ -249,8 +245,8 @@ def _complete(states: _Tracked, counted: host_mod.Host) -> _Tracked:
 
 
 def _find_cells(
-    counted: host_mod.Host,
-    published: publication_mod.Publication,
+    counted: host.Host,
+    published: publication.Publication,
     uses: Uses,
     taken: Taken,
     holders: _Holders,
@@ -260,12 +256,12 @@ def _find_cells(
     None where they do not agree with placement, or where it is not known
     which of them a server has that has taken a slot.
     """
-    cells = publication_mod.read_cells(published.cells)
+    cells = publication.read_cells(published.cells)
     place = counted.providers[0].rp_uuid, 'PCPU'
     capacity = _find_capacity(counted, place)
     if cells is None or capacity is None:
         return None
-    used = hold.leave_out(uses.get(place, {}))
+    used = planned_hold.leave_out(uses.get(place, {}))
     free = sum(len(one.free) for one in cells)
     if free != capacity - sum(used.values()):
         return None

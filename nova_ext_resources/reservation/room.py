@@ -20,7 +20,7 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import candidates
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -28,8 +28,8 @@ from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation import shortfalls as shortfalls_mod
-from nova_ext_resources.reservation import stays as stays_mod
+from nova_ext_resources.reservation import shortfalls
+from nova_ext_resources.reservation import stays
 
 _GONE = 'the host does not offer it throughout the interval'
 _TAKEN = 'what the server has is promised to others later'
@@ -238,7 +238,7 @@ def list_short(
     amounts: Mapping[str, int],
     during: interval.Interval,
     servers: int = 1,
-) -> Iterator[tuple[int, list[shortfalls_mod.Short]]]:
+) -> Iterator[tuple[int, list[shortfalls.Short]]]:
     """Return how many servers a host may have room for, and what is short.
 
     By amounts alone, so that it is quick: no more fit, and fewer may.
@@ -271,7 +271,7 @@ def list_short(
             fewest = min(fewest, fits)
             if fits < servers:
                 short.append(
-                    shortfalls_mod.Short(
+                    shortfalls.Short(
                         name, amount * servers, best, max(most, fits * amount)
                     )
                 )
@@ -300,7 +300,7 @@ def find_refused(
 
 
 def _explain_refused(
-    host: host_mod.Host, place: view_obj.Place, refused: stays_mod.Stay
+    host: host_mod.Host, place: host_view.Place, refused: stays.Stay
 ) -> exception.Shortfall:
     available = host.view.tracked[place].state.available
     return _make_shortfall(
@@ -339,7 +339,7 @@ def find_blocked(
 
 def _explain_deficits(
     server: server_mod.PlannedServer,
-    deficits: Mapping[view_obj.Place, tuple[int, int]],
+    deficits: Mapping[host_view.Place, tuple[int, int]],
 ) -> tuple[exception.Shortfall, ...]:
     """Return what a server takes of that is too little for all of them."""
     return tuple(
@@ -366,7 +366,7 @@ def _list_blocked(
     host = fleet.hosts.get(name)
     future = fleet.foresee(name, during) if host else None
     short: list[exception.Shortfall] = []
-    states: dict[view_obj.Place, view_obj.State] = {}
+    states: dict[host_view.Place, host_view.TrackerState] = {}
     for one in servers:
         for each in one.assignments:
             place = each.rp_uuid, each.resource_class
@@ -392,12 +392,14 @@ def _list_blocked(
 
 
 def _take(
-    tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
-) -> view_obj.State:
+    tracker: base.Tracker,
+    state: host_view.TrackerState,
+    one: assignment.Assignment,
+) -> host_view.TrackerState:
     """Return a state without what was planned, if it is known what that is."""
-    if not tracker.understands(one.units):
+    if not tracker.can_parse(one.units):
         return state
-    after, _units = tracker.take(state, one.amount, one.units)
+    after, _units = tracker.allocate(state, one.amount, one.units)
     return after
 
 

@@ -22,10 +22,10 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import resource
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
@@ -63,7 +63,7 @@ class Runs:
         self._demands: dict[int, tuple[demand_mod.Demand, str]] = {}
 
     def needs_units(
-        self, view: view_obj.HostView, promise: promises_mod.Promise
+        self, view: host_view.HostView, promise: promises_mod.Promise
     ) -> bool:
         """Return whether amounts do not say if a slot can be had."""
         return any(
@@ -111,7 +111,7 @@ class Runs:
 
     def find_broken(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         promises: Iterable[promises_mod.Promise],
         request: assignment.ClaimRequest,
         now: int,
@@ -160,14 +160,14 @@ class Runs:
         return asked, cpus, found[1]
 
     def place(
-        self, view: view_obj.HostView, promise: promises_mod.Promise
-    ) -> view_obj.HostView | None:
+        self, view: host_view.HostView, promise: promises_mod.Promise
+    ) -> host_view.HostView | None:
         """Return the view with the server of a slot; None if it cannot be."""
         decision = self._decide(view, _make_request(view, promise))
         return decision.view if decision.fits else None
 
     def _decide(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> decide.Decision:
         names = decide.name_tests(view)
         return decide.decide(
@@ -181,12 +181,12 @@ class Runs:
 class _Placed:
     """Views with servers of slots, one after the other."""
 
-    def __init__(self, runs: Runs, view: view_obj.HostView) -> None:
+    def __init__(self, runs: Runs, view: host_view.HostView) -> None:
         self._runs = runs
         self._view = view
         #: What slots ask for -> the view with all of them; None if the last
         #: one does not fit.
-        self._known: dict[tuple[Kind, ...], view_obj.HostView | None] = {}
+        self._known: dict[tuple[Kind, ...], host_view.HostView | None] = {}
 
     def find_missed(self, together: Together) -> promises_mod.Promise | None:
         """Return the first of several slots that does not fit any more."""
@@ -265,7 +265,7 @@ def _rank(one: tuple[Kind, promises_mod.Promise]) -> tuple[int, str, str]:
 
 
 def _make_request(
-    view: view_obj.HostView, promise: promises_mod.Promise
+    view: host_view.HostView, promise: promises_mod.Promise
 ) -> assignment.ClaimRequest:
     """Return what the server of a slot will ask for."""
     allocations: dict[str, dict[str, int]] = {}

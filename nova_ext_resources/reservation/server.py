@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import dataclasses
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 
 
@@ -35,11 +35,11 @@ class PlannedServer:
     taken_at: int | None = None
 
     @property
-    def places(self) -> dict[view_obj.Place, int]:
+    def places(self) -> dict[host_view.Place, int]:
         return list_places(self.assignments)
 
     @property
-    def allocations(self) -> dict[view_obj.Place, int]:
+    def allocations(self) -> dict[host_view.Place, int]:
         """What placement is to allocate to its server."""
         return {
             (one.rp_uuid, one.resource_class): one.amount
@@ -50,7 +50,7 @@ class PlannedServer:
 
 def list_places(
     assignments: Iterable[assignment.Assignment],
-) -> dict[view_obj.Place, int]:
+) -> dict[host_view.Place, int]:
     """Return what assignments take of each place."""
     return {
         (one.rp_uuid, one.resource_class): one.amount for one in assignments

@@ -12,7 +12,7 @@ import functools
 from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
 
 #: Of one host.
@@ -31,7 +31,7 @@ class Short(NamedTuple):
 
     resource_class: str
     requested: int
-    place: view_obj.Place | None
+    place: host_view.Place | None
     available: int
 
 

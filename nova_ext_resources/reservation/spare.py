@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 #: ``allocations`` of an allocation request of placement.
 Allocations: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 #: Returns how many units are free now; None where nobody knows.
-FindFree: TypeAlias = Callable[[view_obj.Place], int | None]
+FindFree: TypeAlias = Callable[[host_view.Place], int | None]
 
 #: Reservations that a refusal names.
 _MAX_NAMED = 3
@@ -44,7 +44,7 @@ class Spare:
         *,
         now: int,
         end: int = interval.FOREVER,
-        without: server_mod.PlannedServer | None = None,
+        without: server.PlannedServer | None = None,
         find_capacity: FindFree = lambda _place: None,
     ) -> None:
         self.now = now
@@ -70,19 +70,19 @@ class Spare:
                     return False
         return True
 
-    def _is_short(self, place: view_obj.Place, amount: int) -> bool:
+    def _is_short(self, place: host_view.Place, amount: int) -> bool:
         promised = self._find_promised(place)
         if not promised:
             return False
         free = self._find_free(place)
         return free is None or free - promised < amount
 
-    def _find_promised(self, place: view_obj.Place) -> int:
+    def _find_promised(self, place: host_view.Place) -> int:
         shown = self._find_shown(place)
         peak = self._promises.find_peak(place, self.now, self.end, shown)
         return peak - self._own.get(place, 0) if self._own else peak
 
-    def _find_shown(self, place: view_obj.Place) -> int | None:
+    def _find_shown(self, place: host_view.Place) -> int | None:
         if not self._promises.cuts.concern(place):
             return None
         return self._find_capacity(place)
@@ -114,7 +114,7 @@ class Spare:
             default=interval.FOREVER,
         )
 
-    def _find_begin(self, place: view_obj.Place, amount: int) -> int:
+    def _find_begin(self, place: host_view.Place, amount: int) -> int:
         free = self._find_free(place)
         if free is None:
             # It fills no gap that anybody knows of.
@@ -137,7 +137,7 @@ class Spare:
         )
 
     def _explain(
-        self, place: view_obj.Place, amount: int
+        self, place: host_view.Place, amount: int
     ) -> exception.Shortfall:
         free, promised = self._find_free(place), self._find_promised(place)
         shown = self._find_shown(place)
@@ -161,7 +161,7 @@ class Spare:
             f'{during}',
         )
 
-    def _explain_cut(self, place: view_obj.Place, time: int) -> str:
+    def _explain_cut(self, place: host_view.Place, time: int) -> str:
         """Return what is taken away with what is promised, if anything is."""
         shown = self._find_shown(place)
         names = self._promises.cuts.list_names(

@@ -23,9 +23,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 import itertools
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import index as index_mod
+from nova_ext_resources.reservation import index
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
@@ -34,12 +34,12 @@ from nova_ext_resources.reservation import request as request_mod
 _Range: TypeAlias = tuple[str, int, int, int]
 
 #: Of each class of sharing providers that is asked for, where a host has it.
-_Pools: TypeAlias = tuple[tuple[view_obj.Place, ...], ...]
+_Pools: TypeAlias = tuple[tuple[host_view.Place, ...], ...]
 
 
 def make_ask(
     fleet: fleet_mod.Fleet, request: request_mod.Request
-) -> index_mod.Ask:
+) -> index.Ask:
     """Return what a host must have for one server.
 
     Classes of sharing providers are left out, for they are of no host.
@@ -244,7 +244,7 @@ def _list_changes(ranges: Iterable[_Range]) -> dict[int, int]:
 
 
 def _list_ranges(
-    gaps: index_mod.Gaps, free: int, seconds: int, latest: int
+    gaps: index.Gaps, free: int, seconds: int, latest: int
 ) -> list[tuple[int, int]]:
     """Return the first and the last start of each range without a gap.
 

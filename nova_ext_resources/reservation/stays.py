@@ -22,7 +22,7 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
 
 
@@ -62,7 +62,7 @@ _EVER = interval.Interval(interval.ALWAYS)
 
 def settle(
     tracker: base.Tracker,
-    state: view_obj.State,
+    state: host_view.TrackerState,
     list_met: Callable[[interval.Interval], Iterable[Stay]],
     new: Iterable[Stay],
 ) -> dict[str, _Units]:
@@ -101,25 +101,27 @@ def settle(
         met = placed.list_overlapping(one.during)
         before = join(tracker, state, one.during, met)
         if tracker.fits(before, one.amount):
-            _after, chosen[one.key] = tracker.take(before, one.amount)
+            _after, chosen[one.key] = tracker.allocate(before, one.amount)
             placed.put(dataclasses.replace(one, units=chosen[one.key]))
     return chosen
 
 
-def _is_free(tracker: base.Tracker, state: view_obj.State, one: Stay) -> bool:
-    if not tracker.understands(one.units):
+def _is_free(
+    tracker: base.Tracker, state: host_view.TrackerState, one: Stay
+) -> bool:
+    if not tracker.can_parse(one.units):
         return False
-    after, _units = tracker.take(state, one.amount, one.units)
+    after, _units = tracker.allocate(state, one.amount, one.units)
     # Less is gone if some of these units were not free.
     return state.free - after.free == one.amount
 
 
 def join(
     tracker: base.Tracker,
-    state: view_obj.State,
+    state: host_view.TrackerState,
     during: interval.Interval,
     stays: Iterable[Stay],
-) -> view_obj.State:
+) -> host_view.TrackerState:
     """Return what is free throughout an interval beside some others.
 
     Of what was planned by amounts alone, and has no room, no unit is known: it
@@ -129,13 +131,13 @@ def join(
     met = [
         one
         for one in stays
-        if one.during.overlaps(during) and tracker.understands(one.units)
+        if one.during.overlaps(during) and tracker.can_parse(one.units)
     ]
     for (time, is_start, _order), one in _list_events(met, _ORDERS[0]):
         if not is_start:
-            state = tracker.give(state, one.amount, one.units)
+            state = tracker.free(state, one.amount, one.units)
         else:
-            state, _units = tracker.take(state, one.amount, one.units)
+            state, _units = tracker.allocate(state, one.amount, one.units)
         if time < during.end:
             states.append(state)
     return tracker.join(states)
@@ -150,7 +152,10 @@ class Rehearsal:
     """
 
     def __init__(
-        self, tracker: base.Tracker, state: view_obj.State, order: _Order
+        self,
+        tracker: base.Tracker,
+        state: host_view.TrackerState,
+        order: _Order,
     ) -> None:
         self._tracker = tracker
         self._order = order
@@ -221,16 +226,16 @@ class Rehearsal:
             run.other.discard(one.key)
             state, units = run.states[-1], run.has.get(one.key, before)
             if units is not None:
-                state = self._tracker.give(state, one.amount, units)
+                state = self._tracker.free(state, one.amount, units)
             run.states.append(state)
         run.events.append(event)
 
-    def _take(self, run: '_Run', one: Stay) -> view_obj.State:
+    def _take(self, run: '_Run', one: Stay) -> host_view.TrackerState:
         state, units = run.states[-1], None
         if one.is_there:
-            state, units = self._tracker.take(state, one.amount, one.units)
+            state, units = self._tracker.allocate(state, one.amount, one.units)
         elif self._tracker.fits(state, one.amount):
-            state, units = self._tracker.take(state, one.amount)
+            state, units = self._tracker.allocate(state, one.amount)
         run.has[one.key] = units
         return state
 
@@ -243,19 +248,19 @@ class _Run:
     :ivar other: those that are there with other units than without changes
     """
 
-    def __init__(self, state: view_obj.State) -> None:
+    def __init__(self, state: host_view.TrackerState) -> None:
         self.events: list[_Event] = []
         self.states = [state]
         self.has: dict[str, _Units | None] = {}
         self.other: set[str] = set()
 
-    def is_at(self, state: view_obj.State) -> bool:
+    def is_at(self, state: host_view.TrackerState) -> bool:
         """Return whether all is as it was without the changes."""
         return not self.other and self.states[-1] == state
 
 
 def make_rehearsals(
-    tracker: base.Tracker, state: view_obj.State
+    tracker: base.Tracker, state: host_view.TrackerState
 ) -> list[Rehearsal]:
     """Return one for each order that is tried, without any stays."""
     return [Rehearsal(tracker, state, order) for order in _ORDERS]

@@ -20,11 +20,11 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from nova_ext_resources.objects import resource
-from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation import event
 from nova_ext_resources.reservation import times
 from nova_ext_resources.reservation.webhook import signature
 
-Kind = event_mod.Kind
+Kind = event.Kind
 Document: TypeAlias = Mapping[str, Any]
 
 #: As of all names in the tables.

@@ -7,16 +7,16 @@ from typing import Protocol
 
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation import order as order_mod
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import publication as publication_mod
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation import order
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import slots
@@ -27,8 +27,8 @@ class Site(Protocol):
 
     def list_hosts(
         self,
-        taken: Mapping[str, Mapping[view_obj.Place, int]],
-        publications: publication_mod.Publications,
+        taken: Mapping[str, Mapping[host_view.Place, int]],
+        publications: publication.Publications,
     ) -> Sequence[host_mod.Host]:
         """Return all hosts with what is left of them now.
 
@@ -46,7 +46,7 @@ class Site(Protocol):
         :raises ComputeUnavailable: Nova did not say them
         """
 
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+    def find_flavor(self, name: str) -> flavor.Flavor | None:
         """Return a flavor, None if there is none of this name or id."""
 
     def check_project(self, project: str) -> None:
@@ -81,7 +81,7 @@ class Survey:
         self._tests = tests
         self._clock = clock
         self._fleet: fleet_mod.Fleet | None = None
-        self._admission: admission_mod.Admission | None = None
+        self._admission: admission.Admission | None = None
         self._classes: frozenset[str] = frozenset()
         self._traits: frozenset[str] = frozenset()
 
@@ -106,13 +106,13 @@ class Survey:
             )
         return self._fleet
 
-    def find_admission(self) -> admission_mod.Admission:
+    def find_admission(self) -> admission.Admission:
         """Return what plans on these hosts."""
         self.find_fleet()
         assert self._admission is not None
         return self._admission
 
-    def find_changing(self) -> admission_mod.Admission:
+    def find_changing(self) -> admission.Admission:
         """Return what can change states: no hosts are needed for that."""
         if self._admission is not None:
             return self._admission
@@ -147,13 +147,13 @@ class Survey:
         :raises InvalidReservation: none has
         """
         self.find_fleet()
-        order_mod.check_demand(key, demand, self._classes, self._traits)
+        order.check_demand(key, demand, self._classes, self._traits)
 
     def _make_admission(
         self, fleet: fleet_mod.Fleet, since: int | None = None
-    ) -> admission_mod.Admission:
-        return admission_mod.Admission(
-            self._database, planner_mod.Planner(fleet, self._tests), since
+    ) -> admission.Admission:
+        return admission.Admission(
+            self._database, planner.Planner(fleet, self._tests), since
         )
 
     def _now(self) -> int:

@@ -12,21 +12,21 @@ import contextlib
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import room as room_mod
+from nova_ext_resources.reservation import room
 
 #: Reservation -> its servers.
 Held: TypeAlias = Mapping[str, packing_mod.PlannedServers]
 
 #: Place -> its parts, each with how much is missing of what is booked.
 Missing: TypeAlias = Mapping[
-    view_obj.Place, Sequence[tuple[interval.Interval, int]]
+    host_view.Place, Sequence[tuple[interval.Interval, int]]
 ]
 
 
@@ -70,7 +70,7 @@ class _Reservation:
 
 
 def list_missing(
-    fleet: fleet_mod.Fleet, places: Iterable[view_obj.Place], now: int
+    fleet: fleet_mod.Fleet, places: Iterable[host_view.Place], now: int
 ) -> Missing:
     """Return how much is missing when, of what is booked."""
     during = interval.Interval(now)
@@ -181,7 +181,7 @@ def _place(planner: planner_mod.Planner, found: Sequence[_Reservation]) -> Way:
     with contextlib.ExitStack() as stack:
         stack.enter_context(fleet.trying(without=keys))
         for one in found:
-            is_kept = not room_mod.find_blocked(
+            is_kept = not room.find_blocked(
                 fleet, one.servers, one.servers[0].during
             )
             if not is_kept and one.request is not None:

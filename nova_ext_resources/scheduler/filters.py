@@ -9,8 +9,8 @@ In ``nova.conf``::
     available_filters = nova_ext_resources.scheduler.filters.all_filters
     enabled_filters = ..., ExtendedResourcesFilter, ReservationFilter
 
-``ReservationFilter`` is in :mod:`.reservations`; it is enabled only where
-capacity is reserved.
+``ReservationFilter`` is in :mod:`.reservation.filter`; it is enabled only
+where capacity is reserved.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,11 +26,11 @@ from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources.claims.schedule import unchecked
 from nova_ext_resources import exception
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources import plugins
-from nova_ext_resources.scheduler import claiming
-from nova_ext_resources.scheduler import given
-from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler.hooks import claim_hook
+from nova_ext_resources.scheduler.hooks import request_context
+from nova_ext_resources.scheduler import in_flight_claims
 from nova_ext_resources.scheduler import report as report_mod
 from nova_ext_resources.scheduler import request
 
@@ -73,10 +73,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         self._tests = plugins.load_claim_tests(self._trackers)
         self._grammar = plugins.load_grammar()
         self._consumption = consumption.Consumption()
-        self._given = given.Given()
+        self._in_flight = in_flight_claims.InFlightClaims()
         self._unread: set[tuple[str, str]] = set()
-        ongoing_mod.install()
-        claiming.install()
+        request_context.install()
+        claim_hook.install()
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""
@@ -107,10 +107,12 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             request.find_sizes(spec_obj),
             requirement,
         )
-        ongoing = ongoing_mod.find(spec_obj)
-        ongoing.offer = given.Offer(self._given, ongoing.summaries, judge)
+        ongoing = request_context.find(spec_obj)
+        ongoing.offer = in_flight_claims.Offer(
+            self._in_flight, ongoing.summaries, judge
+        )
         is_multiple = request.is_multiple(spec_obj)
-        report = report_mod.Report('ExtendedResourcesFilter', spec_obj)
+        report = report_mod.RefusalReport('ExtendedResourcesFilter', spec_obj)
         if lacking := unchecked.find_unchecked(requirement):
             hosts = list(_leave_out_undriven(hosts, lacking, report))
         passed = [
@@ -126,7 +128,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         host_state: Any,
         judge: candidates.Judge,
         is_multiple: bool,
-        report: report_mod.Report,
+        report: report_mod.RefusalReport,
     ) -> bool:
         """Narrow and order the candidates of a host."""
         text = request.find_text(host_state)
@@ -183,7 +185,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
 def _leave_out_undriven(
     hosts: Iterable[Any],
     lacking: tuple[exception.Shortfall, ...],
-    report: report_mod.Report,
+    report: report_mod.RefusalReport,
 ) -> Iterator[Any]:
     """Yield the hosts whose nova-compute has a driver of this package."""
     for host_state in hosts:

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 MAX_EXPLAINED = 20
 
 
-class Report:
+class RefusalReport:
     """What a filter refuses of one request.
 
     :param name: of the filter

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims import lease
 from nova_ext_resources.claims.schedule import candidates
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import resource
-from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import lending
 
 LOG = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ def find_end(spec_obj: Any, now: int) -> int:
     return lending.find_end(specs, now, hints)
 
 
-def find_fault(spec_obj: Any) -> str:
+def find_problem(spec_obj: Any) -> str:
     """Return what is wrong with the end that a server asks for; or ''.
 
     What was created before, and only moves, is not refused for it.
@@ -206,8 +206,8 @@ def is_move(spec_obj: Any) -> bool | None:
     # the request, and Nova would leave these claims.
     except DATABASE_ERRORS as err:
         LOG.warning(
-            'The database of Nova\'s API does not say whether server '
-            '%(server)s (request %(request)s) moves: %(err)s',
+            "Cannot read from Nova's API database whether server %(server)s "
+            '(request %(request)s) moves: %(err)s',
             {'err': err, **identify(spec_obj)},
         )
         return None

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any
 
-from nova_ext_resources.conf import scheduler as options
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.conf import scheduler
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import interval
 
 
@@ -42,12 +42,12 @@ class Preference:
     def score(self, totals: Mapping[str, Any]) -> float | None:
         """Score a host.
 
-        :param totals: see ``objects.stats.decode_totals``
+        :param totals: see ``objects.documents.stats.decode_totals``
         :returns: None when the host publishes nothing that is asked for
         """
         asked = []
         wasted = 0.0
-        is_any = options.ANY in self.scarce and not self.asked
+        is_any = scheduler.ANY in self.scarce and not self.asked
         for name, total in totals.items():
             share = _find_share(total)
             if share is None:
@@ -61,9 +61,9 @@ class Preference:
         return None if self.asked else -wasted
 
     def _get_sign(self, name: str) -> int:
-        others = self.policies.get(options.ANY, options.SPREAD)
+        others = self.policies.get(scheduler.ANY, scheduler.SPREAD)
         policy = self.policies.get(name, others)
-        return -1 if policy == options.PACK else 1
+        return -1 if policy == scheduler.PACK else 1
 
 
 def score_gap(now: int, end: int, begin: int) -> float:

@@ -7,10 +7,11 @@ Nova loads this module from the entry point
 when extra specs are written with microversion 2.86 or later.
 
 Nova's own validator of ``resources`` takes -1, and drops it when it
-schedules. Validators are known by their names, and for one name the last
-to be loaded wins. In which order packages are loaded is left to chance, so
-ours take Nova's place on both ways: in the registry, and in the list from
-which Nova fills it.
+schedules. Of two validators with one name, Nova keeps the one that is loaded
+last, at the place of the first; for an extra spec, it asks the first one that
+matches. In which order packages are loaded is left to chance. So ours begin
+with one that matches every extra spec of ours, for when they are loaded first,
+and go on with one for each name of Nova's, for when they are loaded last.
 """
 
 from typing import Any
@@ -51,11 +52,10 @@ class GrammarValidator(base.ExtraSpecValidator):
 def register() -> list[base.ExtraSpecValidator]:
     """Return the validators, for Nova."""
     grammar = plugins.load_grammar()
-    ours = [
-        _replace(theirs, grammar) for theirs in resources.EXTRA_SPEC_VALIDATORS
+    return [
+        _make_common(grammar),
+        *(_replace(one, grammar) for one in resources.EXTRA_SPEC_VALIDATORS),
     ]
-    resources.EXTRA_SPEC_VALIDATORS[:] = ours
-    return [*ours, _make_rest(grammar)]
 
 
 def _replace(
@@ -71,14 +71,14 @@ def _replace(
     )
 
 
-def _make_rest(grammar: extra_specs.Grammar) -> GrammarValidator:
-    """Make the one for ``resource:*``, and for what looks like either."""
+def _make_common(grammar: extra_specs.Grammar) -> GrammarValidator:
+    """Make the one for ``resource:*`` and ``resources:*``, and such."""
     return _make(
         grammar,
         name=_NAMES,
-        description='An amount of a resource, or an attribute of one: '
-        'resources:CLASS, resource:CLASS:ATTRIBUTE or '
-        'resource:ENFORCER:KEY; or how long it is used: resource:lease:KEY.',
+        description='An amount of a resource (resources:CLASS), an attribute '
+        '(resource:CLASS:ATTRIBUTE or resource:ENFORCER:KEY), or the '
+        'duration of its use (resource:lease:KEY).',
         value={'type': str},
         parameters=[
             {'name': 'prefix', 'pattern': _PREFIX},

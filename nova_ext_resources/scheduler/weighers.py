@@ -16,11 +16,11 @@ import nova.conf
 from nova.scheduler import utils
 from nova.scheduler import weights
 
-from nova_ext_resources.conf import scheduler as options
+from nova_ext_resources.conf import scheduler
 from nova_ext_resources import exception
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources import plugins
-from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import scores
 
@@ -52,8 +52,8 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
 
     def __init__(self) -> None:
         super().__init__()
-        options.register_opts(nova.conf.CONF)
-        self._options = nova.conf.CONF[options.GROUP.name]
+        scheduler.register_opts(nova.conf.CONF)
+        self._options = nova.conf.CONF[scheduler.GROUP.name]
         self._grammar = plugins.load_grammar()
 
     def weight_multiplier(self, host_state: Any) -> float:
@@ -122,7 +122,7 @@ class ReservationWeigher(weights.BaseHostWeigher):
 
     def __init__(self) -> None:
         super().__init__()
-        options.register_opts(nova.conf.CONF)
+        scheduler.register_opts(nova.conf.CONF)
 
     def weight_multiplier(self, host_state: Any) -> float:
         """Return the option, or the value in the host's aggregates."""
@@ -133,17 +133,17 @@ class ReservationWeigher(weights.BaseHostWeigher):
     ) -> list[float]:
         """Weigh all hosts of a request."""
         hosts = [weighed.obj for weighed in weighed_obj_list]
-        score = ongoing_mod.find(weight_properties).score
+        score = request_context.find(weight_properties).score
         return [0.0] * len(hosts) if score is None else score(hosts)
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
         """Weigh one host; Nova itself weighs all of them at once."""
-        score = ongoing_mod.find(weight_properties).score
+        score = request_context.find(weight_properties).score
         return 0.0 if score is None else score([host_state])[0]
 
 
 def _find_multiplier(host_state: Any, name: str) -> float:
-    multiplier: float = nova.conf.CONF[options.GROUP.name][name]
+    multiplier: float = nova.conf.CONF[scheduler.GROUP.name][name]
     if host_state.aggregates:
         multiplier = utils.get_weight_multiplier(host_state, name, multiplier)
     return multiplier

@@ -18,7 +18,8 @@ import random
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import fair_share
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
+from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import loop
 from nova_ext_resources.tuning import pressure
@@ -113,8 +114,8 @@ class Mix:
     rp_key: str = 'L3_0'
 
     @property
-    def domain(self) -> pressure.Domain:
-        return pressure.Domain(
+    def domain(self) -> pressure.CacheDomain:
+        return pressure.CacheDomain(
             capacities=self.capacities,
             steps={classes.PERCENT: 10},
             way_bytes=WAY_BYTES,
@@ -123,10 +124,10 @@ class Mix:
 
     def list_tunables(
         self, amounts: Mapping[str, Sequence[int]]
-    ) -> tuple[tunable.Tunable, ...]:
+    ) -> tuple[tunable_units.Tunable, ...]:
         """Make the tunables of all, with these amounts."""
         return tuple(
-            tunable.Tunable(
+            tunable_units.Tunable(
                 consumer_uuid=server.consumer_uuid,
                 rp_key=self.rp_key,
                 resource_class=resource_class,
@@ -147,14 +148,14 @@ class Mix:
 class Machine:
     """A domain on which a mix runs, round by round.
 
-    :param held: what the servers have at first
+    :param tunables: what the servers have at first
     :param seconds: length of a round
     """
 
     def __init__(
         self,
         mix: Mix,
-        held: Sequence[tunable.Tunable],
+        tunables: Sequence[tunable_units.Tunable],
         *,
         seed: int = 0,
         seconds: float = 10.0,
@@ -163,7 +164,9 @@ class Machine:
         self.round = 0
         self.seconds = seconds
         self._random = random.Random(seed)  # noqa: S311
-        self._tunables = {(s.consumer_uuid, s.resource_class): s for s in held}
+        self._tunables = {
+            (s.consumer_uuid, s.resource_class): s for s in tunables
+        }
         self._total = {one.consumer_uuid: 0.0 for one in mix.servers}
         self._alone = dict(self._total)
 
@@ -171,10 +174,10 @@ class Machine:
     def now(self) -> float:
         return self.round * self.seconds
 
-    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
+    def list_tunables(self) -> tuple[tunable_units.Tunable, ...]:
         return tuple(self._tunables.values())
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         """Apply them, as an enforcer does.
 
         :raises ValueError: that is outside of the allocated limits
@@ -190,13 +193,13 @@ class Machine:
         for one in tunables:
             self._tunables[one.consumer_uuid, one.resource_class] = one
 
-    def list_domains(self) -> Mapping[str, pressure.Domain]:
+    def list_domains(self) -> Mapping[str, pressure.CacheDomain]:
         return {self.mix.rp_key: self.mix.domain}
 
-    def list_readings(self) -> tuple[pressure.Reading, ...]:
+    def list_readings(self) -> tuple[pressure.PressureReading, ...]:
         """Measure all servers in this round."""
         return tuple(
-            pressure.Reading(
+            pressure.PressureReading(
                 consumer_uuid=one.consumer_uuid,
                 rp_key=self.mix.rp_key,
                 llc_bytes=self._blur(
@@ -208,13 +211,13 @@ class Machine:
                 taken_at=self.now,
                 cpus=one.cpus,
             )
-            for one, ways, limit in self._list_held()
+            for one, ways, limit in self._list_shares()
         )
 
     def _blur(self, server: Server, value: float) -> float:
         return max(value * self._random.gauss(1, server.noise), 0.0)
 
-    def _list_held(self) -> Iterator[tuple[Server, float, float]]:
+    def _list_shares(self) -> Iterator[tuple[Server, float, float]]:
         for one in self.mix.servers:
             ways = self._tunables[one.consumer_uuid, classes.BURST].amount
             yield one, ways, self._find_limit(one, 'amount')
@@ -227,7 +230,7 @@ class Machine:
 
     def run_round(self) -> None:
         """Let all servers work for a round."""
-        for one, ways, limit in self._list_held():
+        for one, ways, limit in self._list_shares():
             seconds, _bytes = one.find_time(self.round, ways, limit)
             most = self._tunables[one.consumer_uuid, classes.BURST].maximum
             alone, _bytes = one.find_time(
@@ -246,7 +249,7 @@ class Machine:
         }
 
 
-def divide_evenly(mix: Mix) -> tuple[tunable.Tunable, ...]:
+def divide_evenly(mix: Mix) -> tuple[tunable_units.Tunable, ...]:
     """Return what the servers have without tuning."""
     return mix.list_tunables(
         {
@@ -260,9 +263,9 @@ def divide_evenly(mix: Mix) -> tuple[tunable.Tunable, ...]:
 
 def play(
     machine: Machine, rounds: int, tuner: loop.Tuner | None = None
-) -> list[steps.Move]:
+) -> list[steps.UnitMove]:
     """Play so many rounds; return the steps that were made."""
-    made: list[steps.Move] = []
+    made: list[steps.UnitMove] = []
     for _round in range(rounds):
         if tuner is not None:
             made.extend(tuner.run_once(machine.list_readings()))
@@ -279,5 +282,5 @@ def make_tuner(
         settings=settings or loop.Settings(),
         audit=audit.AuditTrail(audit_path, host='simulated'),
         host='simulated',
-        clock=lambda: machine.now,
+        clock=fake_clock.FakeClock(lambda: machine.now),
     )

@@ -8,7 +8,6 @@
 * ``level``: how much a server waits, and what that means for its speed; pure
 * ``loop``: measure, decide, act, record
 * ``pressure``: how much a server needs more, from what is measured; pure
-* ``readings``: from samples of monitoring to readings of the tuner; pure
 * ``steps``: which units go from one server to another; values
 * ``target``: what the tuner reads and changes of a host
 * ``trials``: judges a step, makes the one that undoes it, and learns; pure

@@ -7,9 +7,8 @@ search for its uuid. The size is bounded: there is the file and the one before
 it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
-import datetime
 import enum
 import io
 import json
@@ -20,7 +19,9 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
-from nova_ext_resources.objects import tunable
+from nova_ext_resources import clocks
+from nova_ext_resources import log_on_change
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
 
@@ -30,16 +31,12 @@ LOG = oslo_log.getLogger(__name__)
 MAX_BYTES = 10 * 1024 * 1024
 
 
-class Outcome(enum.StrEnum):
+class StepOutcome(enum.StrEnum):
     """The outcome of a step."""
 
     APPLIED = 'applied'
     DRY_RUN = 'dry run'
     FAILED = 'failed'
-
-
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 class AuditTrail:
@@ -57,13 +54,14 @@ class AuditTrail:
         *,
         host: str,
         max_bytes: int = MAX_BYTES,
-        now: Callable[[], datetime.datetime] = _utc_now,
+        clock: clocks.Clock = clocks.MACHINE,
     ) -> None:
         self.path = path
         self.problem = ''
+        self._logged = log_on_change.LogOnChange(f'Host {host}: ')
         self._host = host
         self._file = _File(path, maxBytes=max_bytes, backupCount=1, delay=True)
-        self._now = now
+        self._clock = clock
 
     def check(self) -> None:
         """Create the file, if there is none.
@@ -74,11 +72,11 @@ class AuditTrail:
 
     def write(
         self,
-        move: steps.Move,
+        move: steps.UnitMove,
         *,
-        outcome: Outcome,
-        before: Sequence[tunable.Tunable],
-        readings: Iterable[pressure.Reading] = (),
+        outcome: StepOutcome,
+        before: Sequence[tunable_units.Tunable],
+        readings: Iterable[pressure.PressureReading] = (),
         error: str = '',
     ) -> None:
         """Write and log a line for each server of a step.
@@ -88,7 +86,7 @@ class AuditTrail:
         """
         records = [
             {
-                'at': self._now().isoformat(timespec='milliseconds'),
+                'at': self._clock.read().isoformat(timespec='milliseconds'),
                 'host': self._host,
                 'outcome': str(outcome),
                 **record,
@@ -105,20 +103,15 @@ class AuditTrail:
             with contextlib.closing(self._file):
                 self._file.emit(logging.makeLogRecord({'msg': text}))
         except OSError as err:
-            problem = (
+            self.problem = (
                 f'the audit trail of fine tuning, {self.path}, cannot be '
                 f'written ({err.strerror or err}); tuning continues and its '
                 'changes are in the log; free the disk or correct '
                 '[ext_resources_tuning] audit_path'
             )
-            if problem != self.problem:
-                LOG.error(
-                    'Host %(host)s: %(problem)s',
-                    {'host': self._host, 'problem': problem},
-                )
-            self.problem = problem
         else:
             self.problem = ''
+        self._logged.log_new(LOG.error, filter(None, [self.problem]))
 
 
 class _File(handlers.RotatingFileHandler):
@@ -157,9 +150,9 @@ def _ends_with_line(path: str) -> bool:
 
 
 def list_records(
-    move: steps.Move,
-    before: Iterable[tunable.Tunable],
-    readings: Iterable[pressure.Reading],
+    move: steps.UnitMove,
+    before: Iterable[tunable_units.Tunable],
+    readings: Iterable[pressure.PressureReading],
 ) -> Iterator[dict[str, Any]]:
     """Describe a step for each of its servers. Pure."""
     tunables = {
@@ -190,7 +183,7 @@ def list_records(
 
 
 def _describe_tunable(
-    one: tunable.Tunable, move: steps.Move
+    one: tunable_units.Tunable, move: steps.UnitMove
 ) -> Mapping[str, Any]:
     return {
         'server': one.consumer_uuid,
@@ -203,14 +196,14 @@ def _describe_tunable(
     }
 
 
-def _find_reason(move: steps.Move, server: str) -> str:
+def _find_reason(move: steps.UnitMove, server: str) -> str:
     """Return the reason for this server; the step's is about the taker."""
-    if move.kind is steps.Kind.UNDONE or server == move.taker:
+    if move.kind is steps.StepKind.UNDONE or server == move.taker:
         return move.reason
     return f'gives to server {move.taker}, which {move.reason}'
 
 
-def _describe_reading(reading: pressure.Reading) -> Mapping[str, Any]:
+def _describe_reading(reading: pressure.PressureReading) -> Mapping[str, Any]:
     return {
         'llc_bytes': reading.llc_bytes,
         'memory_bytes_per_second': reading.memory_bytes,
@@ -227,7 +220,7 @@ def _log(record: Mapping[str, Any]) -> None:
 
 
 _VERBS = {
-    Outcome.APPLIED: 'goes from',
-    Outcome.DRY_RUN: 'would go from',
-    Outcome.FAILED: 'could not go from',
+    StepOutcome.APPLIED: 'goes from',
+    StepOutcome.DRY_RUN: 'would go from',
+    StepOutcome.FAILED: 'could not go from',
 }

@@ -37,7 +37,7 @@ All of this is pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import dataclasses
 
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure as pressure_mod
 from nova_ext_resources.tuning import steps
@@ -60,13 +60,13 @@ _MOST_LOSS = 0.1
 
 
 def decide(
-    tunables: Sequence[tunable.Tunable],
+    tunables: Sequence[tunable_units.Tunable],
     pressures: Iterable[pressure_mod.Pressure],
-    state: history.State,
-    pools: Mapping[pressure_mod.PoolKey, steps.Pool],
-    limits: history.Limits,
+    state: history.TuningState,
+    pools: Mapping[pressure_mod.PoolKey, steps.UnitPool],
+    limits: history.TuningLimits,
     now: float,
-) -> tuple[tuple[steps.Move, ...], history.State]:
+) -> tuple[tuple[steps.UnitMove, ...], history.TuningState]:
     """Return at most one step for each pool, and what to remember.
 
     The steps are not part of what to remember: :func:`.trials.note` adds
@@ -103,13 +103,13 @@ def decide(
 class _Round:
     """One pool in one round."""
 
-    pool: steps.Pool
-    tunables: tuple[tunable.Tunable, ...]
-    state: history.State
-    limits: history.Limits
+    pool: steps.UnitPool
+    tunables: tuple[tunable_units.Tunable, ...]
+    state: history.TuningState
+    limits: history.TuningLimits
     now: float
 
-    def judge(self) -> tuple[steps.Move | None, history.State]:
+    def judge(self) -> tuple[steps.UnitMove | None, history.TuningState]:
         """Undo one step that did harm, keep those that did not.
 
         A step that is to be undone stays on trial until that is done.
@@ -127,10 +127,12 @@ class _Round:
             state = trials.learn(trial, verdict, state, self.limits, self.now)
         return None, state
 
-    def _find_verdict(self, trial: history.Trial) -> trials.Verdict | None:
+    def _find_verdict(
+        self, trial: history.Trial
+    ) -> trials.TrialVerdict | None:
         tracks = [self.state.tracks[key] for key in trial.keys]
         if any(one.is_lapsed(self.now, self.limits) for one in tracks):
-            return trials.Verdict(undo=trials.LAPSED)
+            return trials.TrialVerdict(undo=trials.LAPSED)
         if not self._is_ripe(trial):
             return None
         return trials.judge(trial, self.state, self.limits)
@@ -152,8 +154,8 @@ class _Round:
         return True
 
     def find_step(
-        self, state: history.State, busy: Set[tuple[str, str]]
-    ) -> steps.Move | None:
+        self, state: history.TuningState, busy: Set[tuple[str, str]]
+    ) -> steps.UnitMove | None:
         """Return the best step that may be made now.
 
         :param busy: (server, domain) that another step of this round changes;
@@ -169,7 +171,9 @@ class _Round:
         restored = self._restore(ready) or self._take_back(excluded)
         if restored is not None:
             return restored
-        calm = [one for one in ready if not self._track(one).is_held(self.now)]
+        calm = [
+            one for one in ready if not self._track(one).is_on_hold(self.now)
+        ]
         for taker in self._list_takers(calm):
             units = self._find_units(taker, self._free)
             if units:
@@ -182,7 +186,7 @@ class _Round:
                     return self._make_move(taker, giver, units, reason)
         return None
 
-    def _track(self, one: tunable.Tunable) -> history.Track:
+    def _track(self, one: tunable_units.Tunable) -> history.Track:
         return self.state.tracks[history.make_key(one)]
 
     @property
@@ -192,7 +196,7 @@ class _Round:
             return 0
         return self.pool.capacity - sum(one.amount for one in self.tunables)
 
-    def _find_units(self, taker: tunable.Tunable, available: int) -> int:
+    def _find_units(self, taker: tunable_units.Tunable, available: int) -> int:
         """Return how many may go to a server; only steps that have effect."""
         return self._bound(min(taker.maximum - taker.amount, available))
 
@@ -202,11 +206,13 @@ class _Round:
 
     # -- back to the even division ---------------------------------------
 
-    def _find_surplus(self, one: tunable.Tunable) -> int:
+    def _find_surplus(self, one: tunable_units.Tunable) -> int:
         """Return by how much a server has more than with even division."""
         return one.amount - self.pool.even.get(one.consumer_uuid, one.amount)
 
-    def _restore(self, ready: Sequence[tunable.Tunable]) -> steps.Move | None:
+    def _restore(
+        self, ready: Sequence[tunable_units.Tunable]
+    ) -> steps.UnitMove | None:
         """Return a step to a server that is worse off than with even division.
 
         That needs no trial, and also ends a hold.
@@ -220,11 +226,17 @@ class _Round:
                     units = self._find_units(taker, surplus)
                     if units:
                         return self._make_move(
-                            taker, giver, units, RESTORED, steps.Kind.UNDONE
+                            taker,
+                            giver,
+                            units,
+                            RESTORED,
+                            steps.StepKind.UNDONE,
                         )
         return None
 
-    def _take_back(self, excluded: Set[tuple[str, str]]) -> steps.Move | None:
+    def _take_back(
+        self, excluded: Set[tuple[str, str]]
+    ) -> steps.UnitMove | None:
         """Return a step from a server that is no longer measured.
 
         Nothing shows what it does with more than it has with even division.
@@ -246,11 +258,11 @@ class _Round:
                 units = self._bound(min(surplus, lack) if taker else surplus)
                 if units:
                     return self._make_move(
-                        taker, giver, units, UNMEASURED, steps.Kind.UNDONE
+                        taker, giver, units, UNMEASURED, steps.StepKind.UNDONE
                     )
         return None
 
-    def _is_worse_off(self, one: tunable.Tunable) -> bool:
+    def _is_worse_off(self, one: tunable_units.Tunable) -> bool:
         track = self._track(one)
         if not track.wants or track.base is None:
             return track.wants
@@ -260,8 +272,8 @@ class _Round:
     # -- takers and givers -----------------------------------------------
 
     def _list_takers(
-        self, ready: Iterable[tunable.Tunable]
-    ) -> list[tunable.Tunable]:
+        self, ready: Iterable[tunable_units.Tunable]
+    ) -> list[tunable_units.Tunable]:
         """Return those that want more: highest pressure, then fewest units."""
         return sorted(
             (
@@ -280,11 +292,11 @@ class _Round:
             ),
         )
 
-    def _is_futile(self, one: tunable.Tunable) -> bool:
+    def _is_futile(self, one: tunable_units.Tunable) -> bool:
         track = self._track(one)
         return track.is_blocked(track.futile, self.limits, self.now)
 
-    def _is_throttled(self, one: tunable.Tunable) -> bool:
+    def _is_throttled(self, one: tunable_units.Tunable) -> bool:
         """Whether a trial would show nothing: traffic is at its limit.
 
         Such a server gets what nobody misses, after all others.
@@ -294,8 +306,10 @@ class _Round:
         )
 
     def _list_givers(
-        self, taker: tunable.Tunable, ready: Iterable[tunable.Tunable]
-    ) -> Iterator[tuple[tunable.Tunable, int, str]]:
+        self,
+        taker: tunable_units.Tunable,
+        ready: Iterable[tunable_units.Tunable],
+    ) -> Iterator[tuple[tunable_units.Tunable, int, str]]:
         """Return givers, how much each can spare, and why; best one first."""
         others = [
             one
@@ -305,8 +319,8 @@ class _Round:
             and self._may_give(one)
         ]
         yield from (
-            (one, int(self._track(one).spare), UNUSED)
-            for one in sorted(others, key=lambda o: -self._track(o).spare)
+            (one, int(self._track(one).unused), UNUSED)
+            for one in sorted(others, key=lambda o: -self._track(o).unused)
             if not self._track(one).wants
         )
         if self.pool.is_tried:
@@ -315,7 +329,7 @@ class _Round:
                 for one, reason in self._list_losers(taker, others)
             )
 
-    def _may_give(self, one: tunable.Tunable) -> bool:
+    def _may_give(self, one: tunable_units.Tunable) -> bool:
         track = self._track(one)
         if track.is_blocked(track.needed, self.limits, self.now):
             return False
@@ -325,8 +339,10 @@ class _Round:
         )
 
     def _list_losers(
-        self, taker: tunable.Tunable, others: Iterable[tunable.Tunable]
-    ) -> Iterator[tuple[tunable.Tunable, str]]:
+        self,
+        taker: tunable_units.Tunable,
+        others: Iterable[tunable_units.Tunable],
+    ) -> Iterator[tuple[tunable_units.Tunable, str]]:
         able = sorted(others, key=lambda one: self._track(one).pressure)
         yield from ((one, NO_USE) for one in able if self._is_futile(one))
         wanted, margin = self._track(taker).pressure, self.limits.margin
@@ -338,14 +354,14 @@ class _Round:
 
     def _make_move(
         self,
-        taker: tunable.Tunable | None,
-        giver: tunable.Tunable | None,
+        taker: tunable_units.Tunable | None,
+        giver: tunable_units.Tunable | None,
         units: int,
         reason: str,
-        kind: steps.Kind = steps.Kind.WANTED,
-    ) -> steps.Move:
+        kind: steps.StepKind = steps.StepKind.WANTED,
+    ) -> steps.UnitMove:
         concerned = [one for one in (taker, giver) if one is not None]
-        return steps.Move(
+        return steps.UnitMove(
             rp_key=concerned[0].rp_key,
             resource_class=concerned[0].resource_class,
             units=units,
@@ -360,6 +376,6 @@ class _Round:
         )
 
 
-def _name(one: tunable.Tunable) -> tuple[str, str]:
+def _name(one: tunable_units.Tunable) -> tuple[str, str]:
     """Return what excludes a server from steps: itself and its provider."""
     return one.consumer_uuid, one.rp_key

@@ -12,7 +12,7 @@ import math
 from typing import TypeAlias
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import level as level_mod
 from nova_ext_resources.tuning import pressure as pressure_mod
 
@@ -65,7 +65,7 @@ _MAX_DOUBLINGS = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TuningLimits:
     """When something is moved, and how often.
 
     :ivar want_above: pressure above which a server wants more
@@ -108,7 +108,7 @@ class Track:
     :ivar measured_at: time of the last measurement, or when it became known
     :ivar pressure: mean since then
     :ivar waiting: the same of :attr:`.Pressure.waiting`
-    :ivar spare: units that the server does not use; it falls at once and
+    :ivar unused: units that the server does not use; it falls at once and
         rises slowly, because a server needs what it uses now and then
     :ivar variance: of single measurements around the mean
     :ivar jitter: half of the squared difference of two measurements in turn
@@ -130,7 +130,7 @@ class Track:
     measured_at: float = -math.inf
     pressure: float = 0.0
     waiting: float = 0.0
-    spare: float = 0.0
+    unused: float = 0.0
     variance: float = 0.0
     jitter: float = 0.0
     latest: float = 0.0
@@ -173,7 +173,7 @@ class Track:
             return False
         return self.count >= _MANY or 2 * self.level.worst_error < SMALL_LOSS
 
-    def is_ready(self, now: float, limits: Limits) -> bool:
+    def is_ready(self, now: float, limits: TuningLimits) -> bool:
         """Whether enough is known since the last change."""
         return (
             self.is_fresh
@@ -181,18 +181,18 @@ class Track:
             and now - self.changed_at >= limits.cool_down
         )
 
-    def is_lapsed(self, now: float, limits: Limits) -> bool:
+    def is_lapsed(self, now: float, limits: TuningLimits) -> bool:
         """Whether it has not been measured, nor changed, for long."""
         return (
             now - self.measured_at >= limits.cool_down * _LAPSE
             and now - self.changed_at >= limits.cool_down
         )
 
-    def is_held(self, now: float) -> bool:
+    def is_on_hold(self, now: float) -> bool:
         return self.hold is not None and now < self.hold.until
 
     def is_blocked(
-        self, block: Block | None, limits: Limits, now: float
+        self, block: Block | None, limits: TuningLimits, now: float
     ) -> bool:
         return (
             block is not None
@@ -200,13 +200,19 @@ class Track:
             and not self._is_far(block, self.waiting, limits)
         )
 
-    def _is_far(self, block: Block, waiting: float, limits: Limits) -> bool:
+    def _is_far(
+        self, block: Block, waiting: float, limits: TuningLimits
+    ) -> bool:
         distance = max(limits.margin, _LEAST_CHANGE)
         distance += 2 * math.sqrt(self.variance)
         return abs(waiting - block.waiting) > distance
 
     def make_block(
-        self, old: Block | None, waiting: float, limits: Limits, now: float
+        self,
+        old: Block | None,
+        waiting: float,
+        limits: TuningLimits,
+        now: float,
     ) -> Block:
         """Return a block, twice as long as the old one of the same load.
 
@@ -218,7 +224,7 @@ class Track:
         length = limits.cool_down * _BLOCK * 2 ** (failures - 1)
         return Block(until=now + length, waiting=waiting, failures=failures)
 
-    def turn(self, limits: Limits, now: float) -> 'Track':
+    def turn(self, limits: TuningLimits, now: float) -> 'Track':
         """Return the track at the start of another load.
 
         The second such change within a short time begins a hold, and each
@@ -261,7 +267,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class TuningState:
     """All that is remembered."""
 
     tracks: Mapping[TunableKey, Track] = dataclasses.field(
@@ -282,25 +288,25 @@ class State:
             for other, track in self.tracks.items()
         )
 
-    def replace_tracks(self, new: Mapping[TunableKey, Track]) -> 'State':
+    def replace_tracks(self, new: Mapping[TunableKey, Track]) -> 'TuningState':
         return dataclasses.replace(self, tracks={**self.tracks, **new})
 
-    def drop_trial(self, trial: Trial) -> 'State':
+    def drop_trial(self, trial: Trial) -> 'TuningState':
         left = tuple(one for one in self.trials if one != trial)
         return dataclasses.replace(self, trials=left)
 
 
-def make_key(one: tunable.Tunable | pressure_mod.Pressure) -> TunableKey:
+def make_key(one: tunable_units.Tunable | pressure_mod.Pressure) -> TunableKey:
     return one.consumer_uuid, one.rp_key, one.resource_class
 
 
 def observe(
-    state: State,
-    tunables: Sequence[tunable.Tunable],
+    state: TuningState,
+    tunables: Sequence[tunable_units.Tunable],
     pressures: Iterable[pressure_mod.Pressure],
-    limits: Limits,
+    limits: TuningLimits,
     now: float,
-) -> State:
+) -> TuningState:
     """Return the state after one round of measurements.
 
     A server without a measurement keeps what is known, and is not fresh. If
@@ -322,18 +328,18 @@ def observe(
         for trial in state.trials
         if all(key in tracks and key not in changed for key in trial.keys)
     )
-    return State(tracks=tracks, trials=trials)
+    return TuningState(tracks=tracks, trials=trials)
 
 
 def _is_sound(one: pressure_mod.Pressure) -> bool:
-    values = one.value, one.spare, one.waiting or 0.0
+    values = one.value, one.unused, one.waiting or 0.0
     return all(math.isfinite(value) and value >= 0 for value in values)
 
 
 def _measure(
     track: Track,
     new: pressure_mod.Pressure | None,
-    limits: Limits,
+    limits: TuningLimits,
     now: float,
 ) -> Track:
     if new is None:
@@ -347,12 +353,12 @@ def _measure(
     track = _note_noise(track, waiting, limits, now)
     weight = max(1 / (track.count + 1), 1 / WINDOW)
     pressure = _smooth(track.pressure, value, weight)
-    spare = _smooth(track.spare, new.spare, weight)
+    unused = _smooth(track.unused, new.unused, weight)
     return dataclasses.replace(
         track,
         pressure=pressure,
         waiting=_smooth(track.waiting, waiting, weight),
-        spare=min(spare, new.spare, track.amount),
+        unused=min(unused, new.unused, track.amount),
         latest=waiting,
         count=track.count + 1,
         is_fresh=True,
@@ -362,7 +368,7 @@ def _measure(
 
 
 def _note_noise(
-    track: Track, waiting: float, limits: Limits, now: float
+    track: Track, waiting: float, limits: TuningLimits, now: float
 ) -> Track:
     """Compare a measurement with those before it, since the last change."""
     if not track.count:

@@ -5,21 +5,21 @@
 It has no thread of its own: monitoring calls it after each sweep.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import errno
-import time
 from typing import Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources import clocks
+from nova_ext_resources.conf import tuning
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import fair_share
 from nova_ext_resources import exception
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import audit as audit_mod
 from nova_ext_resources.tuning import controller
@@ -39,19 +39,19 @@ _BACK_OFF = 60.0
 _MAX_BACK_OFF = 3600.0
 
 
-class Host(Protocol):
+class TuningHost(Protocol):
     """What the tuner needs of the host; each round reads all of it."""
 
-    def list_tunables(self) -> Sequence[tunable.Tunable]:
+    def list_tunables(self) -> Sequence[tunable_units.Tunable]:
         """Return what may be moved, as it is applied now.
 
         :raises ExtResourcesError: it is not known
         """
 
-    def list_domains(self) -> Mapping[str, pressure.Domain]:
+    def list_domains(self) -> Mapping[str, pressure.CacheDomain]:
         """Return the caches by the keys of their providers."""
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         """Apply all tunables of one pool.
 
         :raises ExtResourcesError: nothing has changed, or it is not known
@@ -67,7 +67,9 @@ class Settings:
     :ivar max_bandwidth: percent of the domain's bandwidth in a step
     """
 
-    limits: history.Limits = dataclasses.field(default_factory=history.Limits)
+    limits: history.TuningLimits = dataclasses.field(
+        default_factory=history.TuningLimits
+    )
     is_dry_run: bool = False
     interval: float = 10.0
     max_ways: int = 1
@@ -80,8 +82,8 @@ class Settings:
         :param conf: with the options registered
         :raises InvalidConfiguration: an option cannot be used
         """
-        group = tuning_conf.GROUP.name
-        values.check(conf, group, tuning_conf.OPTS)
+        group = tuning.GROUP.name
+        values.check(conf, group, tuning.OPTS)
         options = conf[group]
         if options.give_below >= options.want_above:
             raise exception.InvalidConfiguration(
@@ -91,7 +93,7 @@ class Settings:
                 f'{options.want_above}',
             )
         return cls(
-            limits=history.Limits(
+            limits=history.TuningLimits(
                 want_above=options.want_above,
                 give_below=options.give_below,
                 cool_down=options.cool_down,
@@ -115,7 +117,7 @@ class _Failure:
 def refuse_trail(path: str, reason: str) -> exception.InvalidConfiguration:
     """Return the error for an audit trail that cannot be written."""
     return exception.InvalidConfiguration(
-        option=f'[{tuning_conf.GROUP.name}] audit_path',
+        option=f'[{tuning.GROUP.name}] audit_path',
         value=path,
         reason=f'{reason}; it must be a file that the user of nova-compute '
         'can write',
@@ -123,7 +125,7 @@ def refuse_trail(path: str, reason: str) -> exception.InvalidConfiguration:
 
 
 def from_conf(
-    conf: cfg.ConfigOpts, target: Host, *, host: str, audit_path: str
+    conf: cfg.ConfigOpts, target: TuningHost, *, host: str, audit_path: str
 ) -> 'Tuner | None':
     """Return a tuner; None when tuning is disabled.
 
@@ -131,7 +133,7 @@ def from_conf(
     :param audit_path: file of the audit trail where no other is set
     :raises InvalidConfiguration: an option cannot be used
     """
-    options = conf[tuning_conf.GROUP.name]
+    options = conf[tuning.GROUP.name]
     if not options.enabled:
         return None
     settings = Settings.from_conf(conf)
@@ -150,26 +152,26 @@ class Tuner:
 
     Only one thread may call it at a time; any thread may read its attributes.
 
-    :param clock: seconds, the same clock as that of the readings
+    :param clock: that of the readings
     :ivar changes: resource class -> number of changes since the start
     :ivar problems: what is wrong now, each in a sentence
     """
 
     def __init__(
         self,
-        target: Host,
+        target: TuningHost,
         *,
         settings: Settings,
         audit: audit_mod.AuditTrail,
         host: str,
-        clock: Callable[[], float] = time.monotonic,
+        clock: clocks.Clock = clocks.MACHINE,
     ) -> None:
         self._target = target
         self._settings = settings
         self._audit = audit
         self._host = host
         self._clock = clock
-        self._state = history.State()
+        self._state = history.TuningState()
         self._last_round: float | None = None
         self._failures: dict[pressure.PoolKey, _Failure] = {}
         self._recorded: dict[
@@ -179,14 +181,14 @@ class Tuner:
         self.changes: Mapping[str, int] = {}
 
     def run_once(
-        self, readings: Iterable[pressure.Reading]
-    ) -> tuple[steps.Move, ...]:
+        self, readings: Iterable[pressure.PressureReading]
+    ) -> tuple[steps.UnitMove, ...]:
         """Run one round, unless the last one was less than an interval ago.
 
         :param readings: what the newest sweep measured
         :return: the steps that were made, or in a dry run: would have been
         """
-        now = self._clock()
+        now = self._clock.monotonic()
         if (
             self._last_round is not None
             # A sweep is a little early now and then.
@@ -195,7 +197,7 @@ class Tuner:
             return ()
         self._last_round = now
         fresh = tuple(one for one in readings if self._is_fresh(one, now))
-        made: tuple[steps.Move, ...] = ()
+        made: tuple[steps.UnitMove, ...] = ()
         failure = ''
         try:
             made = self._run(fresh, now)
@@ -212,12 +214,12 @@ class Tuner:
         )
         return made
 
-    def _is_fresh(self, reading: pressure.Reading, now: float) -> bool:
+    def _is_fresh(self, reading: pressure.PressureReading, now: float) -> bool:
         return now - reading.taken_at <= _MAX_AGE * self._settings.interval
 
     def _run(
-        self, readings: tuple[pressure.Reading, ...], now: float
-    ) -> tuple[steps.Move, ...]:
+        self, readings: tuple[pressure.PressureReading, ...], now: float
+    ) -> tuple[steps.UnitMove, ...]:
         tunables = tuple(self._target.list_tunables())
         domains = self._target.list_domains()
         grouped = pressure.group_by_pool(tunables)
@@ -254,11 +256,11 @@ class Tuner:
 
     def _record(
         self,
-        moves: Iterable[steps.Move],
-        grouped: Mapping[pressure.PoolKey, tuple[tunable.Tunable, ...]],
-        readings: tuple[pressure.Reading, ...],
+        moves: Iterable[steps.UnitMove],
+        grouped: Mapping[pressure.PoolKey, tuple[tunable_units.Tunable, ...]],
+        readings: tuple[pressure.PressureReading, ...],
         now: float,
-    ) -> tuple[steps.Move, ...]:
+    ) -> tuple[steps.UnitMove, ...]:
         """Record what would be done; the same step once only."""
         recorded = []
         for move in moves:
@@ -270,7 +272,7 @@ class Tuner:
             self._recorded[move.pool] = now, what
             self._audit.write(
                 move,
-                outcome=audit_mod.Outcome.DRY_RUN,
+                outcome=audit_mod.StepOutcome.DRY_RUN,
                 before=grouped[move.pool],
                 readings=readings,
             )
@@ -279,14 +281,14 @@ class Tuner:
 
     def _make(
         self,
-        move: steps.Move,
-        before: tuple[tunable.Tunable, ...],
-        readings: tuple[pressure.Reading, ...],
-        pools: Mapping[pressure.PoolKey, steps.Pool],
+        move: steps.UnitMove,
+        before: tuple[tunable_units.Tunable, ...],
+        readings: tuple[pressure.PressureReading, ...],
+        pools: Mapping[pressure.PoolKey, steps.UnitPool],
         now: float,
     ) -> bool:
         error = self._set(move, steps.apply_move(before, move), now)
-        outcome = audit_mod.Outcome
+        outcome = audit_mod.StepOutcome
         self._audit.write(
             move,
             outcome=outcome.FAILED if error else outcome.APPLIED,
@@ -306,8 +308,8 @@ class Tuner:
 
     def _set(
         self,
-        move: steps.Move,
-        after: tuple[tunable.Tunable, ...],
+        move: steps.UnitMove,
+        after: tuple[tunable_units.Tunable, ...],
         now: float,
     ) -> str:
         """Apply a step; return the error, '' when there was none."""
@@ -345,10 +347,10 @@ class Tuner:
 
 def make_pool(
     key: pressure.PoolKey,
-    tunables: Iterable[tunable.Tunable],
-    domain: pressure.Domain,
+    tunables: Iterable[tunable_units.Tunable],
+    domain: pressure.CacheDomain,
     settings: Settings,
-) -> steps.Pool:
+) -> steps.UnitPool:
     """Return the rules of one pool. Pure.
 
     Traffic shows beforehand whether bandwidth can be spared. Nothing shows
@@ -368,7 +370,7 @@ def make_pool(
     most = settings.max_ways
     if not is_tried:
         most = max(total * settings.max_bandwidth // 100, 1)
-    return steps.Pool(
+    return steps.UnitPool(
         capacity=capacity,
         step=step,
         max_step=most,
@@ -378,7 +380,7 @@ def make_pool(
 
 
 def _divide_evenly(
-    total: int, tunables: Sequence[tunable.Tunable], step: int
+    total: int, tunables: Sequence[tunable_units.Tunable], step: int
 ) -> Mapping[str, int]:
     """Return what each server would have without tuning, if that is known."""
     demands = [(one.minimum, one.maximum) for one in tunables]

@@ -18,7 +18,7 @@ import math
 from typing import TypeAlias
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 
 #: (provider's key, resource class)
 PoolKey: TypeAlias = tuple[str, str]
@@ -43,7 +43,7 @@ MEGABYTE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PressureReading:
     """What was measured of one server in one domain.
 
     :ivar llc_bytes: bytes that it has in the cache; None: not known
@@ -62,7 +62,7 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Domain:
+class CacheDomain:
     """One last-level cache with the memory behind it.
 
     :ivar capacities: resource class -> units that servers may have together;
@@ -91,7 +91,7 @@ class Pressure:
     """How much one server needs more of one resource.
 
     :ivar value: 0 (not at all) to 1; only to be compared
-    :ivar spare: units that it has and does not use, as far as is known
+    :ivar unused: units that it has and does not use, as far as is known
     :ivar waiting: part of its time that it waits for memory, whether or not
         it uses all of its units; None: ``value``
     """
@@ -100,14 +100,14 @@ class Pressure:
     rp_key: str
     resource_class: str
     value: float
-    spare: float = 0.0
+    unused: float = 0.0
     waiting: float | None = None
 
 
 def list_pressures(
-    tunables: Iterable[tunable.Tunable],
-    readings: Iterable[Reading],
-    domains: Mapping[str, Domain],
+    tunables: Iterable[tunable_units.Tunable],
+    readings: Iterable[PressureReading],
+    domains: Mapping[str, CacheDomain],
 ) -> tuple[Pressure, ...]:
     """Return the pressures; a server without data has none.
 
@@ -135,14 +135,14 @@ def list_pressures(
     return tuple(pressures)
 
 
-def _is_cache(one: tunable.Tunable) -> bool:
+def _is_cache(one: tunable_units.Tunable) -> bool:
     return one.resource_class not in classes.BANDWIDTHS
 
 
 def _press_on_ways(
-    one: tunable.Tunable,
-    reading: Reading,
-    domain: Domain,
+    one: tunable_units.Tunable,
+    reading: PressureReading,
+    domain: CacheDomain,
     throttled: float,
 ) -> Pressure | None:
     """Full ways and much traffic: it would fetch less with more ways."""
@@ -160,12 +160,12 @@ def _press_on_ways(
         resource_class=one.resource_class,
         value=min(used, 1.0) * max(waiting, throttled),
         waiting=waiting,
-        spare=max(one.amount * (1 - used), 0.0),
+        unused=max(one.amount * (1 - used), 0.0),
     )
 
 
 def _press_on_bandwidth(
-    one: tunable.Tunable, reading: Reading, domain: Domain
+    one: tunable_units.Tunable, reading: PressureReading, domain: CacheDomain
 ) -> Pressure | None:
     """Traffic close to the limit: it would fetch faster with more."""
     unit = domain.find_unit_bytes(one.resource_class)
@@ -178,7 +178,7 @@ def _press_on_bandwidth(
         rp_key=one.rp_key,
         resource_class=one.resource_class,
         value=min(max((part - UNHINDERED) / (1 - UNHINDERED), 0.0), 1.0),
-        spare=max(one.amount * (1 - part / (UNHINDERED + 0.1)), 0.0),
+        unused=max(one.amount * (1 - part / (UNHINDERED + 0.1)), 0.0),
     )
 
 
@@ -191,10 +191,10 @@ def _is_known(*values: float | None) -> bool:
 
 
 def group_by_pool(
-    tunables: Sequence[tunable.Tunable],
-) -> Mapping[PoolKey, tuple[tunable.Tunable, ...]]:
+    tunables: Sequence[tunable_units.Tunable],
+) -> Mapping[PoolKey, tuple[tunable_units.Tunable, ...]]:
     """Return the tunables of each pool, in order."""
-    grouped: dict[PoolKey, list[tunable.Tunable]] = {}
+    grouped: dict[PoolKey, list[tunable_units.Tunable]] = {}
     for one in tunables:
         grouped.setdefault((one.rp_key, one.resource_class), []).append(one)
     return {key: tuple(some) for key, some in grouped.items()}

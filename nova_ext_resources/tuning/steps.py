@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
 
-from nova_ext_resources.objects import tunable
-from nova_ext_resources.tuning import pressure as pressure_mod
+from nova_ext_resources.objects import tunable_units
+from nova_ext_resources.tuning import pressure
 
 
-class Kind(enum.StrEnum):
+class StepKind(enum.StrEnum):
     """Why something is moved."""
 
     WANTED = 'wanted'
@@ -18,7 +18,7 @@ class Kind(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class UnitPool:
     """The rules of one resource class of one domain.
 
     :ivar capacity: units of all servers together; None: not known, so that
@@ -38,7 +38,7 @@ class Pool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class UnitMove:
     """One step: units of one pool from one server to another.
 
     :ivar taker: server that gets the units; None: they become free
@@ -52,12 +52,12 @@ class Move:
     units: int
     taker: str | None
     giver: str | None
-    kind: Kind
+    kind: StepKind
     reason: str
     pressures: Mapping[str, float]
 
     @property
-    def pool(self) -> pressure_mod.PoolKey:
+    def pool(self) -> pressure.PoolKey:
         return self.rp_key, self.resource_class
 
     @property
@@ -72,8 +72,8 @@ class Move:
 
 
 def apply_move(
-    tunables: Iterable[tunable.Tunable], move: Move
-) -> tuple[tunable.Tunable, ...]:
+    tunables: Iterable[tunable_units.Tunable], move: UnitMove
+) -> tuple[tunable_units.Tunable, ...]:
     """Return the tunables of the pool as they are after the step."""
     return tuple(
         dataclasses.replace(

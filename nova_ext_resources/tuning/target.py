@@ -1,43 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the tuner reads and changes of a host."""
+"""What the tuner reads and changes of a host.
 
-from collections.abc import Iterable, Mapping, Sequence
+Its readings come from samples of monitoring.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import tunable
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import pressure
 
 #: What may be moved.
 _TUNABLE = frozenset({classes.BURST, *classes.BANDWIDTHS})
 
 
-class Enforcement(Protocol):
+class EnforcementPort(Protocol):
     """The part of a host that changes what servers have."""
 
-    def list_tunables(self) -> Sequence[tunable.Tunable]:
+    def list_tunables(self) -> Sequence[tunable_units.Tunable]:
         """Return what may be moved."""
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         """Apply all tunables of one pool."""
 
 
-class Host(Protocol):
+class HostPort(Protocol):
     """The host whose servers are tuned."""
 
     @property
-    def view(self) -> view_obj.HostView:
+    def view(self) -> host_view.HostView:
         """Resources and their allocations."""
 
     @property
-    def enforcement(self) -> Enforcement:
+    def enforcement(self) -> EnforcementPort:
         """Its enforcers."""
 
 
-class Target:
+class TunedHost:
     """A host as the tuner sees it.
 
     :param sizes: cache id -> bytes
@@ -45,21 +49,21 @@ class Target:
     """
 
     def __init__(
-        self, host: Host, *, sizes: Mapping[int, int], bandwidth: int
+        self, host: HostPort, *, sizes: Mapping[int, int], bandwidth: int
     ) -> None:
         self._host = host
         self._sizes = sizes
         self._bandwidth = bandwidth
 
-    def list_tunables(self) -> Sequence[tunable.Tunable]:
+    def list_tunables(self) -> Sequence[tunable_units.Tunable]:
         """Return what may be moved, as it is applied now."""
         return self._host.enforcement.list_tunables()
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         """Apply all tunables of one pool."""
         self._host.enforcement.set_tunables(tunables)
 
-    def list_domains(self) -> Mapping[str, pressure.Domain]:
+    def list_domains(self) -> Mapping[str, pressure.CacheDomain]:
         """Return the caches by the keys of their providers."""
         return make_domains(
             self._host.view, sizes=self._sizes, bandwidth=self._bandwidth
@@ -67,12 +71,12 @@ class Target:
 
 
 def make_domains(
-    view: view_obj.HostView, *, sizes: Mapping[int, int], bandwidth: int
-) -> dict[str, pressure.Domain]:
+    view: host_view.HostView, *, sizes: Mapping[int, int], bandwidth: int
+) -> dict[str, pressure.CacheDomain]:
     """Return the caches of a host by the keys of their providers. Pure.
 
-    :param sizes: see :class:`Target`
-    :param bandwidth: see :class:`Target`
+    :param sizes: see :class:`TunedHost`
+    :param bandwidth: see :class:`TunedHost`
     """
     keys = {
         rp_uuid: key
@@ -80,7 +84,7 @@ def make_domains(
         if key.startswith(classes.L3_PREFIX)
     }
     return {
-        key: pressure.Domain(
+        key: pressure.CacheDomain(
             capacities={
                 name: one.capacity
                 for name, one in _list_inventories(view, rp_uuid)
@@ -101,7 +105,7 @@ def _number(key: str) -> int:
 
 
 def _list_inventories(
-    view: view_obj.HostView, rp_uuid: str
+    view: host_view.HostView, rp_uuid: str
 ) -> Iterable[tuple[str, inventory.Inventory]]:
     for name in _TUNABLE:
         tracked = view.tracked.get((rp_uuid, name))
@@ -110,10 +114,38 @@ def _list_inventories(
 
 
 def _find_way(
-    view: view_obj.HostView, rp_uuid: str, size: int | None
+    view: host_view.HostView, rp_uuid: str, size: int | None
 ) -> float | None:
     """Return the size of a way; None: not known."""
     tracked = view.tracked.get((rp_uuid, classes.WAYS))
     if size is None or tracked is None or tracked.inventory is None:
         return None
     return size / tracked.inventory.total
+
+
+def list_readings(
+    sweep: sample.Sweep, cpus: Mapping[str, int] | None = None
+) -> tuple[pressure.PressureReading, ...]:
+    """Return one for each server and cache; unknown values stay unknown.
+
+    :param cpus: server -> number of its CPUs, where that is known
+    """
+    return tuple(
+        reading
+        for server in sweep.servers.values()
+        for reading in _read(server, sweep.finished_at, cpus or {})
+    )
+
+
+def _read(
+    server: sample.ServerSample, taken_at: float, cpus: Mapping[str, int]
+) -> Iterator[pressure.PressureReading]:
+    for one in server.caches:
+        yield pressure.PressureReading(
+            consumer_uuid=server.consumer_uuid,
+            rp_key=f'{classes.L3_PREFIX}{one.domain.cache}',
+            llc_bytes=one.counters.occupancy,
+            memory_bytes=one.total_rate,
+            taken_at=taken_at,
+            cpus=cpus.get(server.consumer_uuid),
+        )

@@ -7,7 +7,7 @@ import dataclasses
 
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import level as level_mod
-from nova_ext_resources.tuning import pressure as pressure_mod
+from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
 
 #: Why a step is undone.
@@ -20,7 +20,7 @@ _MOST_LOSS = 0.07
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TrialVerdict:
     """What a trial has shown.
 
     :ivar undo: why the step is undone; '': it stays
@@ -36,8 +36,10 @@ class Verdict:
 
 
 def judge(
-    trial: history.Trial, state: history.State, limits: history.Limits
-) -> Verdict | None:
+    trial: history.Trial,
+    state: history.TuningState,
+    limits: history.TuningLimits,
+) -> TrialVerdict | None:
     """Return what a trial has shown; None while that is open.
 
     A step that harms nobody stays, even if it did not help: then the taker is
@@ -45,7 +47,7 @@ def judge(
     """
     tracks = [state.tracks[key] for key in trial.keys]
     if any(track.turned_at > trial.started_at for track in tracks):
-        return Verdict(undo=CHANGED)
+        return TrialVerdict(undo=CHANGED)
     is_late = tracks[0].count >= history.WINDOW
     # Who looks after each measurement is misled by noise more often.
     errors = 1 if is_late else 2
@@ -62,8 +64,10 @@ def judge(
         return None
     if is_bad or is_risky:
         futile = not helped and gain < doubt
-        return Verdict(undo=HARMFUL, helped=helped, futile=futile, harmed=True)
-    return Verdict(helped=helped, futile=futile, harmed=harmed)
+        return TrialVerdict(
+            undo=HARMFUL, helped=helped, futile=futile, harmed=True
+        )
+    return TrialVerdict(helped=helped, futile=futile, harmed=harmed)
 
 
 def _find_loss(
@@ -77,11 +81,11 @@ def _find_loss(
 
 def learn(
     trial: history.Trial,
-    verdict: Verdict,
-    state: history.State,
-    limits: history.Limits,
+    verdict: TrialVerdict,
+    state: history.TuningState,
+    limits: history.TuningLimits,
     now: float,
-) -> history.State:
+) -> history.TuningState:
     """End a trial, and hold back from what it has shown to be of no use."""
     state = state.drop_trial(trial)
     for key, level in zip(trial.keys, trial.before, strict=False):
@@ -102,33 +106,33 @@ def learn(
 
 
 def undo(
-    trial: history.Trial, reason: str, state: history.State
-) -> steps.Move:
+    trial: history.Trial, reason: str, state: history.TuningState
+) -> steps.UnitMove:
     taker, rp_key, resource_class = trial.taker
-    return steps.Move(
+    return steps.UnitMove(
         rp_key=rp_key,
         resource_class=resource_class,
         units=trial.units,
         taker=trial.giver[0] if trial.giver else None,
         giver=taker,
-        kind=steps.Kind.UNDONE,
+        kind=steps.StepKind.UNDONE,
         reason=reason,
         pressures={key[0]: state.tracks[key].pressure for key in trial.keys},
     )
 
 
 def note(
-    state: history.State,
-    moves: Iterable[steps.Move],
-    pools: Mapping[pressure_mod.PoolKey, steps.Pool],
-    limits: history.Limits,
+    state: history.TuningState,
+    moves: Iterable[steps.UnitMove],
+    pools: Mapping[pressure.PoolKey, steps.UnitPool],
+    limits: history.TuningLimits,
     now: float,
-) -> history.State:
+) -> history.TuningState:
     """Remember that these steps were made."""
     for move in moves:
         pool = pools[move.pool]
         started: tuple[history.Trial, ...] = ()
-        if move.kind is steps.Kind.UNDONE:
+        if move.kind is steps.StepKind.UNDONE:
             state = _note_undone(state, move, limits, now)
         elif pool.is_tried:
             started = (_begin_trial(state, move, now),)
@@ -140,25 +144,27 @@ def note(
 
 
 def _note_undone(
-    state: history.State,
-    move: steps.Move,
-    limits: history.Limits,
+    state: history.TuningState,
+    move: steps.UnitMove,
+    limits: history.TuningLimits,
     now: float,
-) -> history.State:
+) -> history.TuningState:
     """Learn from the trial; without one, the taker needs what it gave."""
     for trial in state.trials:
         if trial.taker == (move.giver, *move.pool):
-            verdict = judge(trial, state, limits) or Verdict(undo=move.reason)
+            verdict = judge(trial, state, limits) or TrialVerdict(
+                undo=move.reason
+            )
             return learn(trial, verdict, state, limits, now)
     return _protect(state, move, limits, now)
 
 
 def _protect(
-    state: history.State,
-    move: steps.Move,
-    limits: history.Limits,
+    state: history.TuningState,
+    move: steps.UnitMove,
+    limits: history.TuningLimits,
     now: float,
-) -> history.State:
+) -> history.TuningState:
     """Let the taker keep what it needs.
 
     Otherwise units would go to and fro between servers that are busy in turn.
@@ -173,13 +179,13 @@ def _protect(
     )
 
 
-def _list_keys(move: steps.Move) -> Iterator[history.TunableKey]:
+def _list_keys(move: steps.UnitMove) -> Iterator[history.TunableKey]:
     for consumer_uuid in move.servers:
         yield consumer_uuid, *move.pool
 
 
 def _begin_trial(
-    state: history.State, move: steps.Move, now: float
+    state: history.TuningState, move: steps.UnitMove, now: float
 ) -> history.Trial:
     taker, *givers = _list_keys(move)
     return history.Trial(
@@ -207,8 +213,11 @@ def _find_base(track: history.Track) -> level_mod.Level:
 
 
 def _change_amounts(
-    state: history.State, move: steps.Move, pool: steps.Pool, now: float
-) -> history.State:
+    state: history.TuningState,
+    move: steps.UnitMove,
+    pool: steps.UnitPool,
+    now: float,
+) -> history.TuningState:
     """Enter the new amounts.
 
     Measurements of these servers in this domain are no longer valid, those of

@@ -29,7 +29,7 @@ from oslo_utils import fixture as utils_fixture
 from oslo_utils import timeutils
 from werkzeug import test as wsgi_test
 
-from cloud.lite import sqlite
+from dev.cloud.lite import sqlite
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import options
 from nova_ext_resources.reservation.blazar import plugin

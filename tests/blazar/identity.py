@@ -16,7 +16,7 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import session as ks_session
 from keystoneclient.v3 import client
 
-from cloud import programs
+from dev.cloud import programs
 from tests import ports
 
 PASSWORD = 'secret'
@@ -116,7 +116,7 @@ class Identity(fixtures.Fixture):
                 [
                     sys.executable,
                     '-P',
-                    str(ROOT / 'cloud' / 'serving.py'),
+                    str(ROOT / 'dev' / 'cloud' / 'serving.py'),
                     'keystone.wsgi.api',
                     str(fd),
                 ],

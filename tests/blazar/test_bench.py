@@ -5,9 +5,9 @@
 import os
 import sys
 
-from bench.harness import leased
-from bench.harness import leases
-from bench.harness import peers
+from dev.bench.harness import leased
+from dev.bench.harness import leases
+from dev.bench.harness import peers
 from tests import base
 
 SHAPE = leases.Shape(5, 40)
@@ -20,7 +20,7 @@ class BenchTest(base.TestCase):
         leases.write(path, given)
         peer = peers.Peer(
             sys.executable,
-            'bench.harness.blazar',
+            'dev.bench.harness.blazar',
             f'sqlite:///{folder}/blazar.db',
         )
         self.addCleanup(peer.close)

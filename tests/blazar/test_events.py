@@ -16,7 +16,7 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import plugin
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from tests.blazar import base
 from tests.unit.reservation import sites
 
@@ -70,7 +70,7 @@ class LifeTest(EventsTestCase):
         store = self.open_store()
         store._survey.find_changing().change(
             lease['reservations'][0]['id'],
-            state_mod.State.EXPIRED,
+            state.State.EXPIRED,
             now=int(self.now()),
             reason='no server has taken it',
         )

@@ -4,7 +4,7 @@
 
 Those of danube.3.0, ``source/test/promise-intents.coffee``, by their numbers.
 01 adds a provider, which is decided against. 04, 06 and the end of 14 are
-about servers: ``tools/gate/scenarios/promise.py`` plays them, with all others
+about servers: ``dev/gate/scenarios/promise.py`` plays them, with all others
 again.
 """
 

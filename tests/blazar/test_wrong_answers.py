@@ -5,10 +5,10 @@
 from concurrent import futures
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import flavor
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from tests.blazar import base
 from tests.unit.reservation import hosts
 
@@ -100,15 +100,15 @@ class WrongAnswersTest(base.BlazarTestCase):
         self.make('one', 1, 2)
 
 
-def make_busy_host() -> host_mod.Host:
+def make_busy_host() -> host.Host:
     """Make a host as placement would say it."""
     given = inventory.Inventory(total=8, reserved=1, allocation_ratio=2.0)
     root = hosts.make_provider('a', VCPU=8)
-    tracked = view.Tracked(
+    tracked = host_view.Tracked(
         tracker='count',
         state=count.CountState(given.capacity, 9),
         inventory=given,
     )
-    return host_mod.make_host(
-        'a', [root], view.HostView(tracked={('a', 'VCPU'): tracked})
+    return host.make_host(
+        'a', [root], host_view.HostView(tracked={('a', 'VCPU'): tracked})
     )

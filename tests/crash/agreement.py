@@ -30,19 +30,23 @@ WAYS = seen_mod.WAYS
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
 
 #: Alarms that say that placement has other than a host holds.
-_OF_AMOUNTS = (*_OF_PLACEMENT, alarm.NOT_HELD)
+_OF_AMOUNTS = (*_OF_PLACEMENT, alarm.STALE_ALLOCATION)
 
 #: Alarms that name a move, which Nova may have left.
-_OF_MOVES = (*_OF_PLACEMENT, alarm.MOVE_IN_DOUBT)
+_OF_MOVES = (*_OF_PLACEMENT, alarm.MIGRATION_UNCLEAR)
 
 #: Alarms about what was claimed for a server that does not come.
-_OF_COMING = (alarm.NOT_IN_NOVA, alarm.MOVE_IN_DOUBT, alarm.NOT_IN_PLACEMENT)
+_OF_COMING = (
+    alarm.NOT_IN_NOVA,
+    alarm.MIGRATION_UNCLEAR,
+    alarm.NOT_IN_PLACEMENT,
+)
 
 #: Nova's record of a server has other CPUs than it has claimed.
 _OTHERWISE = 'is pinned otherwise'
 
 #: Placement has a server on another host than Nova.
-_ELSEWHERE = 'resources of other hosts only'
+_ELSEWHERE = 'allocations of other hosts only'
 
 
 @dataclasses.dataclass
@@ -115,12 +119,12 @@ def _list_left(
         yield allocations.find_given_up(seen, server_uuid)
     if name in _OF_COMING:
         yield allocations.find_stuck(seen, server_uuid)
-    if name == alarm.SERVER_ELSEWHERE:
+    if name == alarm.GUEST_HERE_SERVER_ELSEWHERE:
         yield transfers.find_arrived(seen, server_uuid)
     if name == alarm.NOT_RECORDED and novas.is_novas(seen, server_uuid):
         # Its next move has added what it was to get here.
         yield transfers.find_arrived(seen, server_uuid)
-    if name == alarm.NOT_HELD and novas.is_left(seen, subject):
+    if name == alarm.STALE_ALLOCATION and novas.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:
         yield allocations.find_failed_build(seen, server_uuid)
@@ -144,7 +148,7 @@ def _find_misallocated(
     if name == alarm.NOT_IN_PLACEMENT:
         left = misallocations.find_taken_back(seen, server_uuid)
         return left or transfers.find_arrived(seen, server_uuid)
-    if name == alarm.NOT_IN_FORCE:
+    if name == alarm.NOT_APPLIED:
         return misallocations.find_pinned_twice(seen, server_uuid)
     return None
 
@@ -198,7 +202,7 @@ def _compare_ledger(seen: seen_mod.Seen) -> Iterator[str]:
         yield f'ledger has {stored}, memory {said["entries"]}'
     for uuid, entry in stored.items():
         if entry.state in (State.CLAIMED, State.RELEASING) and not (
-            _is_reported(said, alarm.NOT_IN_FORCE, uuid)
+            _is_reported(said, alarm.NOT_APPLIED, uuid)
             and misallocations.find_pinned_twice(seen, uuid)
         ):
             yield f'entry {uuid} stays {entry.state}'
@@ -324,7 +328,7 @@ def _runs(seen: seen_mod.Seen, uuid: str) -> bool:
 
 
 def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
-    from nova_ext_resources.virt import request
+    from nova_ext_resources.virt.driver import request
 
     wanted = _count_requested(one.flavor)
     if entry is None:

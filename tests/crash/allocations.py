@@ -110,7 +110,7 @@ def _find_returned(one: _Difference) -> str | None:
     does not give the units back. They are counted once.
     """
     entry = one.seen.entries.get(one.place[0])
-    if entry is None or entry.purpose is not Purpose.KEPT:
+    if entry is None or entry.purpose is not Purpose.MIGRATION_SOURCE:
         return None
     server = one.seen.found.get(entry.server_uuid)
     if server is None or not novas.is_resizing(server):
@@ -138,7 +138,7 @@ def _find_exchanged(one: _Difference) -> str | None:
         if entry.server_uuid == server.uuid
     }
     others = consumers.keys() - {one.place[0]}
-    if len(consumers) != 2 or Purpose.INCOMING not in consumers.values():
+    if len(consumers) != 2 or Purpose.MIGRATION_DEST not in consumers.values():
         return None
     if consumers.get(server.uuid) is not Purpose.OWN:
         return None
@@ -150,7 +150,7 @@ def _find_exchanged(one: _Difference) -> str | None:
 
 def _find_stuck(one: _Difference) -> str | None:
     entry = one.seen.entries.get(one.place[0])
-    if entry is None or entry.purpose is not Purpose.INCOMING:
+    if entry is None or entry.purpose is not Purpose.MIGRATION_DEST:
         return None
     return find_stuck(one.seen, entry.server_uuid)
 
@@ -171,7 +171,8 @@ def find_stuck(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     if not is_live and not server.task_state:
         return None
     is_coming = any(
-        (entry.server_uuid, entry.purpose) == (server_uuid, Purpose.INCOMING)
+        (entry.server_uuid, entry.purpose)
+        == (server_uuid, Purpose.MIGRATION_DEST)
         and (is_live or not _has_failed(seen.host, entry))
         for entry in seen.entries.values()
     )
@@ -236,7 +237,7 @@ def find_failed_finish(seen: seen_mod.Seen, consumer_uuid: str) -> str | None:
     outage kept it from giving the move another status.
     """
     entry = seen.entries.get(consumer_uuid)
-    if entry is None or entry.purpose is not Purpose.KEPT:
+    if entry is None or entry.purpose is not Purpose.MIGRATION_SOURCE:
         return None
     move = records.find_move(consumer_uuid)
     server = seen.found.get(entry.server_uuid)
@@ -339,7 +340,7 @@ def _is_told(one: _Difference, server_uuid: str) -> bool:
     """
     subjects = {server_uuid, one.place[0]}
     return any(
-        name in (alarm.NOT_RECORDED, alarm.NOT_HELD)
+        name in (alarm.NOT_RECORDED, alarm.STALE_ALLOCATION)
         and (
             subjects & {subject, one.seen.find_server_uuid(subject)}
             or f'of server {server_uuid} ' in text

@@ -8,6 +8,7 @@ database but by the conductor.
 """
 
 from collections.abc import Callable
+import functools
 import pathlib
 import threading
 import time
@@ -29,9 +30,10 @@ from oslo_log import log as logging
 from oslo_privsep import priv_context
 
 from nova_ext_resources.drivers.rmd.api import transport
-from nova_ext_resources.host import allocated
-from nova_ext_resources.host import ledger
-from nova_ext_resources.host import unheld
+from nova_ext_resources.host.ledger import ledger
+from nova_ext_resources.host.reconcile import missing_allocations
+from nova_ext_resources.host.reconcile import stale_allocations
+from nova_ext_resources.testing import fake_clock
 from tests.crash import bus
 from tests.crash import guests
 from tests.crash import messaging
@@ -156,15 +158,19 @@ def _compare(manager: Any) -> None:
     manager.update_available_resource(context)
     manager._cleanup_running_deleted_instances(context)
     ext.publisher.run_round()
-    ext.allocated.run_round()
-    ext.unheld.run_round()
+    ext.missing_allocations.run_round()
+    ext.stale_allocations.run_round()
     # No difference is in order for so long.
     for made, seconds in (
-        (ext.allocated, 2 * allocated.LASTING),
-        (ext.unheld, 2 * unheld.PATIENCE),
+        (ext.missing_allocations, 2 * missing_allocations.LASTING),
+        (ext.stale_allocations, 2 * stale_allocations.PATIENCE),
     ):
         later = time.monotonic() + seconds
-        with mock.patch.object(made, '_monotonic', lambda now=later: now):
+        with mock.patch.object(
+            made._debounce,
+            '_clock',
+            fake_clock.FakeClock(functools.partial(float, later)),
+        ):
             made.run_round()
     loop.run_round()
 
@@ -186,8 +192,8 @@ def _report(manager: Any) -> dict[str, Any]:
                 *ext.host.problems,
                 *loop._restore.problems,
                 *loop._absent.problems,
-                *ext.allocated.problems,
-                *ext.unheld.problems,
+                *ext.missing_allocations.problems,
+                *ext.stale_allocations.problems,
             )
         ],
         'providers': dict(ext.host.view.keys),

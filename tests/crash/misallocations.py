@@ -46,7 +46,7 @@ def find_taken_back(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     the server has what the first was to get.
     """
     entry = seen.entries.get(server_uuid)
-    if entry is None or entry.purpose is not Purpose.INCOMING:
+    if entry is None or entry.purpose is not Purpose.MIGRATION_DEST:
         return None
     if not _has_two_moves(seen, server_uuid):
         return None
@@ -80,7 +80,7 @@ def _has_two_moves(seen: seen_mod.Seen, server_uuid: str) -> bool:
     ]
     # Of a failed one, Nova has not always recorded where it went.
     return (
-        entry.purpose is Purpose.INCOMING
+        entry.purpose is Purpose.MIGRATION_DEST
         and bool(left)
         and any(one.uuid != left[0].uuid for one in failed)
     )
@@ -182,6 +182,6 @@ def _find_applied(seen: seen_mod.Seen, server_uuid: str) -> frozenset[int]:
 
 def find_cpus(server: Any) -> frozenset[int]:
     """Return the CPUs that Nova's record of a server has."""
-    from nova_ext_resources.virt import request
+    from nova_ext_resources.virt.driver import request
 
     return request.find_cpus(server) or frozenset()

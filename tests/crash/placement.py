@@ -6,7 +6,7 @@ from typing import Any, TYPE_CHECKING
 
 import requests
 
-from cloud.lite import config
+from dev.cloud.lite import config
 
 if TYPE_CHECKING:
     from tests.crash import site as site_mod

@@ -45,7 +45,7 @@ def is_kept(seen: seen_mod.Seen, place: seen_mod.Place) -> bool:
     names = (
         (alarm.NOT_IN_PLACEMENT,)
         if held > allocated
-        else (alarm.NOT_RECORDED, alarm.NOT_HELD)
+        else (alarm.NOT_RECORDED, alarm.STALE_ALLOCATION)
     )
     return any(
         name in names and find_server_uuid(seen, subject) == server_uuid

@@ -22,14 +22,14 @@ from typing import Any
 
 import requests
 
-from cloud import child
-from cloud import endpoints
-from cloud import folder as folders
-from cloud.lite import config
-from cloud.lite import control
-from cloud import network
-from cloud import serving
-from cloud import settings as cloud_settings
+from dev.cloud import child
+from dev.cloud import endpoints
+from dev.cloud import folder as folders
+from dev.cloud.lite import config
+from dev.cloud.lite import control
+from dev.cloud import network
+from dev.cloud import serving
+from dev.cloud import settings as cloud_settings
 from nova_ext_resources.testing import rmd_simulator
 from tests.crash import bus
 from tests.crash import patience
@@ -197,7 +197,7 @@ class Site(contextlib.ExitStack):
         fd = bound.image.fileno()
         made = child.Child(
             'glance',
-            'cloud.lite.image',
+            'dev.cloud.lite.image',
             [f'--etc={self.folder.etc}', f'--image-fd={fd}'],
             folder=self.folder,
             fds=[fd],

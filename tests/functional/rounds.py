@@ -8,8 +8,8 @@ from typing import Any
 
 import fixtures
 
-from nova_ext_resources.host import periodic
-from nova_ext_resources.placement import publisher
+from nova_ext_resources.host.service import periodic
+from nova_ext_resources.placement.publish import publisher
 
 
 class OneAtATime(fixtures.Fixture):

@@ -2,7 +2,7 @@
 
 """The tests of resctrl over the kernel of this machine.
 
-They run in the guests of ``tools/kernel``, and nowhere else: they unmount,
+They run in the guests of ``dev/kernel``, and nowhere else: they unmount,
 empty and fill ``/sys/fs/resctrl`` as they like.
 
 * ``fixture``: stands for the model's, and shows the kernel

@@ -14,7 +14,7 @@ from typing import Any
 import unittest
 
 from nova_ext_resources.testing import resctrl
-from nova_ext_resources.testing.resctrl import faults as faults_mod
+from nova_ext_resources.testing.resctrl import faults
 from tests.kernel import counters as counters_mod
 from tests.kernel import cpus as cpus_mod
 from tests.kernel import mount as mount_mod
@@ -32,7 +32,7 @@ class Behind:
 
     def __init__(self, shape: resctrl.Shape) -> None:
         self.shape = shape
-        self.faults = faults_mod.Faults()
+        self.faults = faults.Faults()
         self.operations: list[list[str]] = []
         self._tasks = tasks_mod.Tasks()
         scale = shape.monitoring.scale if shape.monitoring else 1
@@ -164,7 +164,7 @@ class Behind:
     def fail(self, **fault: Any) -> None:
         if 'do' in fault:
             fault['do'] = tuple(fault['do'])
-        self.faults.add(faults_mod.Fault(**fault))
+        self.faults.add(faults.Fault(**fault))
 
     def stop_failing(self) -> None:
         self.faults.clear()

@@ -2,7 +2,7 @@
 
 """The counters of the emulated processor, which tests set.
 
-See ``tools/kernel/emulator/rdt.c``.
+See ``dev/kernel/emulator/rdt.c``.
 """
 
 import contextlib

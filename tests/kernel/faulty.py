@@ -7,7 +7,7 @@ import contextlib
 import errno
 from typing import Any
 
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.testing.resctrl import faults as faults_mod
 
 
@@ -25,7 +25,7 @@ class FaultyFileSystem:
         act: Any,
     ) -> None:
         self.root = root
-        self._real = files.RealFileSystem(root)
+        self._real = file_system.RealFileSystem(root)
         self._faults = faults
         self._operations = operations
         self._act = act

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_privsep import priv_context
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.host import service
+from nova_ext_resources.host.service import wiring
 from nova_ext_resources.objects import provider
 from tests.unit import builders
 from tests.unit.host import with_host
@@ -45,7 +45,7 @@ class Compute:
         path = os.path.join(folder, 'ext-resources.conf')
         with open(path, 'w', encoding='utf-8') as stream:
             stream.write(_CONF)
-        self._service = service.HostService(
+        self._service = wiring.HostService(
             reader.read_conf([path], [], 'host1'),
             host='host1',
             node=with_host.NODE,

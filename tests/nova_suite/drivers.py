@@ -13,16 +13,15 @@ from typing import Any
 import fixtures
 import nova.test
 from nova.tests.functional import fixtures as func_fixtures
-from nova import thread_pool_factory
 from nova.virt import driver
 from nova.virt.libvirt import driver as nova_libvirt
 from oslo_utils import importutils
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.virt import libvirt
-from nova_ext_resources.virt import live
-from nova_ext_resources.virt import mixin
-from nova_ext_resources.virt import moves
+from nova_ext_resources.virt.driver import libvirt
+from nova_ext_resources.virt.driver import live_migration
+from nova_ext_resources.virt.driver import mixin
+from nova_ext_resources.virt.driver import moves
 from tests.functional import shared
 from tests.functional.shared import databases
 from tests.functional.shared import garbage
@@ -103,7 +102,10 @@ class _Site(fixtures.Fixture):
 @functools.cache
 def mix(original: type[driver.ComputeDriver]) -> type[driver.ComputeDriver]:
     """Return a driver of Nova, or of its tests, with our part before it."""
-    bases: Iterable[type] = (live.LiveMigrationsMixin, moves.MovesMixin)
+    bases: Iterable[type] = (
+        live_migration.LiveMigrationsMixin,
+        moves.MovesMixin,
+    )
     if issubclass(original, nova_libvirt.LibvirtDriver):
         bases = (libvirt.LibvirtDriver,)
     return type(original.__name__, (*bases, original), {})
@@ -112,8 +114,6 @@ def mix(original: type[driver.ComputeDriver]) -> type[driver.ComputeDriver]:
 def install(mode: skips.Mode) -> None:
     """Replace Nova's drivers in this process, for good."""
     shared.install()
-    # A service that ends behind its test ends the pools of all later tests.
-    _replace(thread_pool_factory, 'shutdown_all_executors', lambda: None)
     _wrap_set_up(mode)
     if mode == skips.Mode.ALONE:
         return

@@ -16,11 +16,11 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.claims.trackers import shared_ways
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import resource
-from nova_ext_resources.objects import view
 
 WAYS = 'CUSTOM_LLC_WAYS'
 CLOS = 'CUSTOM_RDT_CLOS'
@@ -125,10 +125,10 @@ def make_ways(
     *,
     cpus: str | None = CPUS[0],
     follows_tasks: bool = False,
-) -> view.Tracked:
+) -> host_view.Tracked:
     """Make a cache domain of 11 ways, of which ``free`` are free."""
     ways = free | taken
-    return view.Tracked(
+    return host_view.Tracked(
         tracker='cache_ways',
         state=cache_ways.CacheWaysState(ways, taken),
         inventory=make_inventory(11),
@@ -140,8 +140,8 @@ def make_ways(
 
 def make_count(
     capacity: int = 6, used: int = 0, **fields: Any
-) -> view.Tracked:
-    return view.Tracked(
+) -> host_view.Tracked:
+    return host_view.Tracked(
         tracker='count',
         state=count.CountState(capacity, used),
         inventory=make_inventory(max(capacity, 1), **fields),
@@ -154,7 +154,7 @@ def make_view(
     clos: int = 6,
     seats: int = 0,
     follows_tasks: bool = False,
-) -> view.HostView:
+) -> host_view.HostView:
     """Make a host with one cache domain per mask of free ways."""
     tracked = {
         (DOMAINS[i], WAYS): make_ways(
@@ -165,7 +165,7 @@ def make_view(
     tracked[RDT, CLOS] = make_count(clos)
     if seats:
         tracked[POOL, SEATS] = make_count(seats)
-    return view.HostView(
+    return host_view.HostView(
         tracked=tracked,
         keys={RDT: 'RDT', L3_0: 'L3_0', L3_1: 'L3_1', POOL: 'POOL'},
         resource_classes=frozenset({WAYS, CLOS, SEATS}),

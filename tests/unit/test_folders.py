@@ -3,6 +3,7 @@
 """The docstring of every folder names its files, with a line each."""
 
 import ast
+import collections
 from collections.abc import Iterator
 import pathlib
 import re
@@ -13,12 +14,33 @@ from tests import base
 ROOT = pathlib.Path(nova_ext_resources.__path__[0])
 
 #: The package, and what several tools share.
-ROOTS = (ROOT, ROOT.parent / 'cloud')
+ROOTS = (ROOT, ROOT.parent / 'dev' / 'cloud')
+
+#: Modules of one folder at most.
+MAX_MODULES = 15
+
+#: Folders that have more: no number may grow.
+LARGE_FOLDERS = {
+    'reservation': 57,
+    'reservation/blazar': 19,
+    'reservation/manager': 42,
+    'reservation/store': 33,
+    'testing/resctrl': 21,
+    'testing/rmd_simulator': 23,
+}
+
+#: Public classes of ``reservation`` that have the name of another one. No name
+#: may be added.
+SHARED_NAMES = {
+    *('Affinity', 'Cuts', 'Event', 'Limits', 'NovaServer', 'Outcome'),
+    *('Reading', 'Room', 'Sender', 'Site', 'State', 'Step', 'Taken'),
+    *('Target', 'Use'),
+}
 
 #: ``* ``name``: what it is for``
 LINE = re.compile(r'^\* ``(\w+)``: \S', re.MULTILINE)
 
-#: A path in our tree, as a text names it: ``host/audit``, ``drivers/``.
+#: A path in our tree, as a text names it: ``host/manager``, ``drivers/``.
 ROOMS = '|'.join(one.parent.name for one in ROOT.glob('*/__init__.py'))
 PATH = re.compile(rf'``((?:{ROOMS})/[\w/]*)(?:\.py)?``')
 
@@ -29,6 +51,7 @@ def is_there(named: str) -> bool:
 
 
 def list_folders() -> Iterator[pathlib.Path]:
+    yield ROOT.parent / 'dev'
     for root in ROOTS:
         for path in sorted(root.rglob('__init__.py')):
             yield path.parent
@@ -53,6 +76,33 @@ class FoldersTest(base.TestCase):
                 named = LINE.findall(read_docstring(folder))
 
                 self.assertEqual(list_files(folder), sorted(named))
+
+    def test_no_folder_has_too_many_modules(self) -> None:
+        found = {
+            folder.relative_to(ROOT).as_posix(): len(
+                [one for one in folder.glob('*.py') if one.stem[:2] != '__']
+            )
+            for folder in list_folders()
+            if folder.is_relative_to(ROOT)
+        }
+
+        self.assertEqual(
+            LARGE_FOLDERS,
+            {name: n for name, n in found.items() if n > MAX_MODULES},
+        )
+
+    def test_each_class_has_a_name_of_its_own(self) -> None:
+        found = collections.Counter(
+            node.name
+            for path in ROOT.rglob('*.py')
+            if 'testing' not in path.parts
+            for node in ast.parse(path.read_text(encoding='utf-8')).body
+            if isinstance(node, ast.ClassDef) and node.name[0] != '_'
+        )
+
+        self.assertEqual(
+            SHARED_NAMES, {name for name, count in found.items() if count > 1}
+        )
 
     def test_every_module_says_what_it_is(self) -> None:
         silent = [

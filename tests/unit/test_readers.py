@@ -30,20 +30,20 @@ from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import reading
 from nova_ext_resources.drivers.static import definitions
 from nova_ext_resources import exception
-from nova_ext_resources.host import config_files
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host import ledger_tables
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.objects import holders
-from nova_ext_resources.objects import stats
-from nova_ext_resources.placement import errors
-from nova_ext_resources.placement import memory
-from nova_ext_resources.placement import responses
+from nova_ext_resources.host.inventory import config_files
+from nova_ext_resources.host.ledger import schema
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects.documents import holders
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.placement.api import endpoint
+from nova_ext_resources.placement.api import responses
+from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.store import documents
 from tests import base
 from tests.unit import builders
-from tests.unit.host import test_ledger
+from tests.unit.host.ledger import test_ledger
 from tests.unit.reservation import hosts
 from tests.unit import strategies
 
@@ -72,7 +72,7 @@ def read_stats(text: str, _folder: pathlib.Path) -> None:
 
 
 def read_memory(text: str, folder: pathlib.Path) -> object:
-    found = memory.Memory(str(folder / 'ledger'))
+    found = provider_tree_cache.Memory(str(folder / 'ledger'))
     checksum = hashlib.sha256(text.encode(errors='replace')).hexdigest()
     pathlib.Path(found.path).write_text(
         f'{checksum}\n{text}', encoding='utf-8', errors='replace'
@@ -81,7 +81,7 @@ def read_memory(text: str, folder: pathlib.Path) -> object:
 
 
 def read_journal(text: str, folder: pathlib.Path) -> object:
-    found = journal.Journal(str(folder / 'ledger'))
+    found = journal.HandoverJournal(str(folder / 'ledger'))
     pathlib.Path(found.path).write_text(
         text, encoding='utf-8', errors='surrogatepass'
     )
@@ -99,15 +99,15 @@ def read_column(table: str, column: str) -> Callable[..., object]:
     """Return what reads a ledger in which a text is in a column."""
     db = sqlite3.connect(':memory:', isolation_level=None)
     db.row_factory = sqlite3.Row
-    ledger_tables.upgrade(db)
-    ledger_tables.put(db, test_ledger.make_entry())
+    schema.upgrade(db)
+    schema.put(db, test_ledger.make_entry())
 
     def read(text: str, _folder: pathlib.Path) -> object:
         db.execute(
             f'UPDATE {table} SET {column} = CAST(? AS TEXT)',
             [text.encode(errors='surrogatepass')],
         )
-        return ledger_tables.read(db)
+        return schema.read(db)
 
     return read
 
@@ -126,7 +126,7 @@ def read_placement(parse: Callable[[Any], object]) -> Callable[..., object]:
         answer = requests.Response()
         answer.status_code, answer.encoding = 200, 'utf-8'
         answer._content = text.encode(errors='surrogatepass')
-        with errors.understood('show it', answer):
+        with endpoint.understood('show it', answer):
             return parse(answer.json())
 
     return read
@@ -197,7 +197,7 @@ JSON = {
     'memory': Reader(
         read_memory,
         {
-            'version': memory.VERSION,
+            'version': provider_tree_cache.VERSION,
             'node': 'node',
             'providers': [
                 {

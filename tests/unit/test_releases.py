@@ -10,16 +10,29 @@ import re
 import yaml
 
 import nova_ext_resources
-from nova_ext_resources.virt import internals
-from nova_ext_resources.virt import releases
+from nova_ext_resources.virt.compat import private_api
+from nova_ext_resources.virt.compat import releases
 from tests import base
 
 PACKAGE = pathlib.Path(nova_ext_resources.__path__[0])
 ROOT = PACKAGE.parent
 NEWEST, *OLDER = releases.SUPPORTED
 
-#: Without the arguments of methods.
-LISTED = {name.partition('(')[0] for name in internals.NAMES}
+LISTED = frozenset(private_api.NAMES)
+
+#: How much that is internal may be replaced, and used in all: they only fall.
+MAX_REPLACED = 10
+MAX_INTERNAL = 101
+
+#: What Nova keeps the same for others.
+_PUBLIC = re.compile(
+    r'nova\.objects(\.fields)?:\w+(\.[a-z]\w*)?$'
+    r'|nova\.virt\.driver:ComputeDriver\.[a-z]'
+    r'|nova\.compute\.provider_tree:ProviderTree\.[a-z]'
+    r'|nova\.scheduler\.filters:BaseHostFilter\.'
+    r'|nova\.scheduler\.weights:BaseHostWeigher\.'
+    r'|nova\.api\.validation\.extra_specs\.base:ExtraSpecValidator\.'
+)
 
 #: What runs in Nova, and so uses it.
 _FOLDERS = ('virt', 'scheduler')
@@ -30,7 +43,9 @@ def read(name: str) -> str:
 
 
 def list_trees() -> Iterator[ast.Module]:
-    files = [path for one in _FOLDERS for path in (PACKAGE / one).glob('*.py')]
+    files = [
+        path for one in _FOLDERS for path in (PACKAGE / one).rglob('*.py')
+    ]
     for path in [*files, PACKAGE / 'cmd/compute.py']:
         yield ast.parse(path.read_text(encoding='utf-8'))
 
@@ -184,4 +199,26 @@ class InternalsTest(base.TestCase):
         self.assertIn('_sanity_check_new_host', used)
 
     def test_the_list_is_in_order(self) -> None:
-        self.assertEqual(sorted(set(internals.NAMES)), list(internals.NAMES))
+        for names in (
+            private_api.REPLACED,
+            private_api.USED,
+            private_api.PUBLIC,
+        ):
+            self.assertEqual(sorted(names, key=split), [*names])
+        self.assertEqual(len(LISTED), len(private_api.NAMES))
+
+    def test_less_and_less_of_it_is_internal(self) -> None:
+        replaced, used = len(private_api.REPLACED), len(private_api.USED)
+
+        self.assertLessEqual(replaced, MAX_REPLACED)
+        self.assertLessEqual(replaced + used, MAX_INTERNAL)
+
+    def test_the_rest_is_public_by_a_rule(self) -> None:
+        for name in private_api.PUBLIC:
+            with self.subTest(name=name):
+                self.assertRegex(name, _PUBLIC)
+
+
+def split(name: str) -> list[str]:
+    """Return the module or class of a name, and the rest."""
+    return re.split(r'[.:](?=\w+$)', name)

@@ -14,7 +14,7 @@ from nova_ext_resources.claims import spread
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
 
 class CacheAffinityTest(base.ClaimTest):
@@ -35,7 +35,7 @@ class CacheAffinityTest(base.ClaimTest):
     """
 
     def shortfalls(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         domains = list_domains(view, request)
         if request.pinning is not None:
@@ -58,8 +58,8 @@ class CacheAffinityTest(base.ClaimTest):
 
 
 def list_domains(
-    view: view_obj.HostView, request: assignment.ClaimRequest
-) -> dict[view_obj.Place, frozenset[int]]:
+    view: host_view.HostView, request: assignment.ClaimRequest
+) -> dict[host_view.Place, frozenset[int]]:
     """Return place -> the CPUs that its units serve, where that matters."""
     return {
         place: cpus
@@ -69,8 +69,8 @@ def list_domains(
 
 
 def _list_served(
-    view: view_obj.HostView, request: assignment.ClaimRequest
-) -> dict[view_obj.Place, frozenset[int]]:
+    view: host_view.HostView, request: assignment.ClaimRequest
+) -> dict[host_view.Place, frozenset[int]]:
     """Return place -> the CPUs that its units serve, but for all CPUs."""
     return {
         place: bitmask.parse_list(cpus)
@@ -80,7 +80,7 @@ def _list_served(
 
 
 def can_pin(
-    domains: Mapping[view_obj.Place, frozenset[int]],
+    domains: Mapping[host_view.Place, frozenset[int]],
     pinning: assignment.Pinning,
 ) -> bool:
     """Return whether Nova could choose CPUs with which the server fits.
@@ -130,7 +130,7 @@ def _serve_all(
 
 
 def _find_covered(
-    domains: Mapping[view_obj.Place, frozenset[int]],
+    domains: Mapping[host_view.Place, frozenset[int]],
 ) -> frozenset[int]:
     """Return the CPUs for which the server has units of every class."""
     by_class: dict[str, frozenset[int]] = {}
@@ -140,10 +140,10 @@ def _find_covered(
 
 
 def _explain_pinning(
-    domains: Mapping[view_obj.Place, frozenset[int]],
+    domains: Mapping[host_view.Place, frozenset[int]],
     pinning: assignment.Pinning,
-    own: Mapping[view_obj.Place, frozenset[int]],
-) -> dict[view_obj.Place, str]:
+    own: Mapping[host_view.Place, frozenset[int]],
+) -> dict[host_view.Place, str]:
     """Explain of each domain why the server cannot have its CPUs there.
 
     :param own: place -> the CPUs of that domain alone
@@ -164,10 +164,10 @@ def _explain_pinning(
 
 
 def _explain_cpus(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
-    domains: Mapping[view_obj.Place, frozenset[int]],
-) -> dict[view_obj.Place, str]:
+    domains: Mapping[host_view.Place, frozenset[int]],
+) -> dict[host_view.Place, str]:
     reasons = {}
     for place, domain in domains.items():
         of_class = {p: one for p, one in domains.items() if p[1] == place[1]}
@@ -183,31 +183,33 @@ def _explain_cpus(
 
 
 def _advise(
-    view: view_obj.HostView, request: assignment.ClaimRequest, name: str
+    view: host_view.HostView, request: assignment.ClaimRequest, name: str
 ) -> str:
     if view.constraints.spreads_pins and not (
         request.requirement.is_in_one_group(name)
     ):
         return (
-            f'let one request group alone request {name}, so that this host '
-            'gives the server as much in each cache'
+            f'request {name} in one request group only, so that this host '
+            'gives the server the same amount in each cache'
         )
     return (
-        "smaller servers, or the firmware's L3 cache as NUMA domain, keep "
-        'them in one'
+        'smaller servers, or the firmware option "L3 cache as NUMA domain", '
+        'keep its CPUs in one domain'
     )
 
 
 def _explain_cells(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     cpus: frozenset[int],
-) -> dict[view_obj.Place, str]:
+) -> dict[host_view.Place, str]:
     """Explain of each domain why a floating server never runs in it."""
     return {
-        place: f'its CPUs float over {bitmask.format_list(cpus)}, the host '
-        'CPUs of its NUMA cells, and this cache serves '
-        f'{bitmask.format_list(domain)}'
+        place: (
+            f'its CPUs float over {bitmask.format_list(cpus)}, the host CPUs '
+            'of its NUMA cells, but this cache serves '
+            f'{bitmask.format_list(domain)}'
+        )
         for place, domain in _list_served(view, request).items()
         if view.tracked[place].follows_tasks and not cpus & domain
     }
@@ -227,7 +229,7 @@ def _find_reason(
     if not cpus & domain:
         return (
             f'its CPUs {bitmask.format_list(cpus)} are not among '
-            f'{bitmask.format_list(domain)}, which this cache serves'
+            f'{bitmask.format_list(domain)}, the CPUs of this cache'
         )
     if not cpus <= covered:
         return (

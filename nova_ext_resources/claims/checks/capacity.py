@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
 
 class CapacityTest(base.ClaimTest):
     """Asks each tracker whether the amount fits."""
 
     def shortfalls(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         for rp_uuid, resources in request.allocations.items():
             for resource_class, amount in resources.items():
@@ -30,7 +30,9 @@ class CapacityTest(base.ClaimTest):
                     )
 
 
-def _explain(state: view_obj.State, amount: int, during: object) -> str:
+def _explain(
+    state: host_view.TrackerState, amount: int, during: object
+) -> str:
     if state.free >= amount:
         return f'{state.free} are free, but not side by side' + (
             f' throughout {during}'
@@ -38,7 +40,7 @@ def _explain(state: view_obj.State, amount: int, during: object) -> str:
             else '; the host is fragmented until servers leave it'
         )
     if during:
-        return f'so many are not free throughout {during}'
+        return f'fewer are free throughout {during}'
     return (
         f'servers of this host hold {state.used}; the rest is used by the '
         'host itself or by other software'

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 
 
 class GranularityTest(base.ClaimTest):
     """Reports amounts that inventory or attributes do not allow."""
 
     def shortfalls(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         for rp_uuid, resources in request.allocations.items():
             for resource_class, amount in resources.items():

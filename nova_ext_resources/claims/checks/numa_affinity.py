@@ -14,12 +14,12 @@ from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import view as view_obj
 
 _UNKNOWN = (
-    'the host does not know the NUMA node of this device, and the flavor '
-    'requires that it is that of the CPUs'
+    'the host does not know the NUMA node of this device, but the flavor '
+    'requires the NUMA node of the CPUs'
 )
 
 
@@ -30,7 +30,7 @@ class NumaAffinityTest(base.ClaimTest):
     """
 
     def shortfalls(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         wanted = _list_near(view, request, requirement.Affinity.REQUIRED)
         for (rp_uuid, resource_class), near in wanted.items():
@@ -45,7 +45,7 @@ class NumaAffinityTest(base.ClaimTest):
                 )
 
     def count_unmet(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
+        self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> int:
         wanted = _list_near(view, request, requirement.Affinity.PREFERRED)
         return sum(
@@ -54,17 +54,17 @@ class NumaAffinityTest(base.ClaimTest):
 
 
 def list_required(
-    view: view_obj.HostView, request: assignment.ClaimRequest
-) -> Mapping[view_obj.Place, frozenset[int]]:
+    view: host_view.HostView, request: assignment.ClaimRequest
+) -> Mapping[host_view.Place, frozenset[int]]:
     """Return place -> the CPUs that it is near to, where that is required."""
     return _list_near(view, request, requirement.Affinity.REQUIRED)
 
 
 def _list_near(
-    view: view_obj.HostView,
+    view: host_view.HostView,
     request: assignment.ClaimRequest,
     affinity: requirement.Affinity,
-) -> dict[view_obj.Place, frozenset[int]]:
+) -> dict[host_view.Place, frozenset[int]]:
     return {
         place: bitmask.parse_list(near)
         for place in view.list_places(request.allocations)
@@ -93,7 +93,7 @@ def _find_reason(
     if not cpus & near:
         return (
             f'its CPUs {bitmask.format_list(cpus)} are not among '
-            f'{bitmask.format_list(near)}, which are near this device'
+            f'{bitmask.format_list(near)}, the CPUs near this device'
         )
     return ''
 

@@ -24,10 +24,10 @@ from nova_ext_resources.claims.checks import numa_affinity
 from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
 
 #: An allocation request as in ``GET /allocation_candidates``.
 Candidate: TypeAlias = Mapping[str, Any]
@@ -60,7 +60,7 @@ class Rank(NamedTuple):
     free: int
 
 
-class Verdict(NamedTuple):
+class ShapeVerdict(NamedTuple):
     """What was decided on all candidates of one shape, but for free CPUs.
 
     :ivar rank: None when no host could give it
@@ -68,10 +68,10 @@ class Verdict(NamedTuple):
     """
 
     rank: Rank | None
-    domains: Mapping[view_obj.Place, frozenset[int]]
+    domains: Mapping[host_view.Place, frozenset[int]]
 
 
-_REFUSED = Verdict(None, {})
+_REFUSED = ShapeVerdict(None, {})
 
 
 class Judge:
@@ -100,7 +100,8 @@ class Judge:
         self._requirement = requirement
         self._asked = frozenset(requirement.resources)
         self._tests = tests
-        self._verdicts: dict[tuple[object, ...], Verdict] = {}
+        self._verdicts: dict[tuple[object, ...], ShapeVerdict] = {}
+        self._last: tuple[stats.Document, host_view.HostView] | None = None
 
     def choose(
         self,
@@ -186,7 +187,7 @@ class Judge:
 
     def _judge(
         self, document: stats.Document, candidate: Candidate
-    ) -> Verdict:
+    ) -> ShapeVerdict:
         """Decide on a candidate as it is, whichever CPUs are free."""
         shape: tuple[object, ...] = ()
         try:
@@ -198,7 +199,7 @@ class Judge:
             shape = ()
         view = self._read(document)
         decision = self._decide(view, candidate, self._unpinned)
-        verdict = Verdict(
+        verdict = ShapeVerdict(
             self._rank(view, decision) if decision.fits else None,
             self._list_domains(view, decision.request),
         )
@@ -208,10 +209,10 @@ class Judge:
         return verdict
 
     def _list_domains(
-        self, view: view_obj.HostView, request: assignment.ClaimRequest
-    ) -> dict[view_obj.Place, frozenset[int]]:
+        self, view: host_view.HostView, request: assignment.ClaimRequest
+    ) -> dict[host_view.Place, frozenset[int]]:
         """Return place -> CPUs, of which the server's have to be."""
-        domains: dict[view_obj.Place, frozenset[int]] = {}
+        domains: dict[host_view.Place, frozenset[int]] = {}
         for test in self._list_tests(view):
             if isinstance(test, cache_affinity.CacheAffinityTest):
                 domains |= cache_affinity.list_domains(view, request)
@@ -224,7 +225,7 @@ class Judge:
     def _note_full(
         self,
         document: stats.Document,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         request: assignment.ClaimRequest,
     ) -> None:
         """Note what no candidate gets, whatever it needs beside it."""
@@ -284,8 +285,13 @@ class Judge:
                     return False
         return True
 
-    def _read(self, document: stats.Document) -> view_obj.HostView:
-        return stats.make_view(document, self._trackers, self.unread)
+    def _read(self, document: stats.Document) -> host_view.HostView:
+        """Return the view of a document; the last one is kept."""
+        # All candidates of a host are decided one after the other.
+        if self._last is None or self._last[0] is not document:
+            view = stats.make_view(document, self._trackers, self.unread)
+            self._last = document, view
+        return self._last[1]
 
     def _pin(self, find_free: FindFree) -> assignment.Pinning | None:
         if not self._sizes:
@@ -294,7 +300,7 @@ class Judge:
 
     def _decide(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         candidate: Candidate,
         pinning: assignment.Pinning | None,
         *,
@@ -317,7 +323,7 @@ class Judge:
             may_move=may_move,
         )
 
-    def _list_tests(self, view: view_obj.HostView) -> list[base.ClaimTest]:
+    def _list_tests(self, view: host_view.HostView) -> list[base.ClaimTest]:
         """Return the claim tests that decide for a host, if installed here."""
         names = decide.name_tests(view)
         for name in set(names) - self._tests.keys():
@@ -325,7 +331,7 @@ class Judge:
         return [self._tests[one] for one in names if one in self._tests]
 
     def _rank(
-        self, view: view_obj.HostView, decision: decide.Decision
+        self, view: host_view.HostView, decision: decide.Decision
     ) -> Rank:
         allocations = decision.request.allocations
         places = view.list_places(allocations)

@@ -14,7 +14,7 @@ from typing import Any
 import weakref
 
 from nova_ext_resources.claims.schedule import candidates as candidates_mod
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ import dataclasses
 import datetime
 from typing import Any
 
-from nova_ext_resources.claims.schedule import candidates as candidates_mod
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.objects import stats
+from nova_ext_resources.claims.schedule import candidates
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects.documents import stats
 
 #: After so many seconds, a server that a host has not published was not built
 #: there.
@@ -30,7 +30,7 @@ SHOWN_SECONDS = 3.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedDocument:
     """What a host has published, as a request has read it.
 
     :ivar text: the stats document
@@ -55,8 +55,8 @@ class Note:
     """
 
     at: float
-    candidate: candidates_mod.Candidate
-    judge: candidates_mod.Judge
+    candidate: candidates.Candidate
+    judge: candidates.Judge
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -69,24 +69,27 @@ class _Host:
         by now is not among them
     """
 
-    published: Published
+    published: PublishedDocument
     document: stats.Document
-    given: list[Note]
+    notes: list[Note]
 
     def follow(
-        self, published: Published, document: stats.Document, oldest: float
+        self,
+        published: PublishedDocument,
+        document: stats.Document,
+        oldest: float,
     ) -> None:
         """Go on with a newer document, and without what is too old.
 
         :param oldest: from this time on, in seconds, things are not too old
         """
-        self.given = [one for one in self.given if one.at >= oldest]
+        self.notes = [one for one in self.notes if one.at >= oldest]
         if published.text == self.published.text or self._is_newer(published):
             return
         before = _read_used(self.published.text)
         after = _read_used(published.text)
-        while self.given and _has_come(self.given[0].candidate, before, after):
-            del self.given[0]
+        while self.notes and _has_come(self.notes[0].candidate, before, after):
+            del self.notes[0]
         self.published, self.document = published, document
 
     def leave_out(
@@ -103,21 +106,21 @@ class _Host:
             return
         unseen = self._count_unseen(summaries)
         kept = []
-        for one in reversed(self.given):
+        for one in reversed(self.notes):
             amounts = _count_amounts(one.candidate, unseen)
             if one.at >= oldest or all(
                 amounts[name] <= unseen[name] for name in amounts
             ):
                 unseen.subtract(amounts)
                 kept.append(one)
-        self.given = kept[::-1]
+        self.notes = kept[::-1]
 
     def can_give(self, note: Note) -> bool:
         """Return whether there is room beside what was given."""
-        if not self.given:
+        if not self.notes:
             return True
         left = self.document
-        for one in self.given:
+        for one in self.notes:
             left = one.judge.take(left, one.candidate)
         return note.judge.can_give(left, note.candidate)
 
@@ -137,7 +140,7 @@ class _Host:
         unseen.subtract(published)
         return unseen
 
-    def _is_newer(self, published: Published) -> bool:
+    def _is_newer(self, published: PublishedDocument) -> bool:
         """Return whether what is known is newer than something."""
         ours, other = self.published.updated, published.updated
         return ours is not None and other is not None and ours > other
@@ -153,9 +156,9 @@ class Pending:
     def give(
         self,
         host: str,
-        published: Published,
-        judge: candidates_mod.Judge,
-        candidate: candidates_mod.Candidate,
+        published: PublishedDocument,
+        judge: candidates.Judge,
+        candidate: candidates.Candidate,
         now: float,
         *,
         is_sure: bool = False,
@@ -175,7 +178,7 @@ class Pending:
         self._forget(now - MAX_SECONDS)
         known = self._hosts.get(host)
         if known is None:
-            known = _Host(published=published, document=document, given=[])
+            known = _Host(published=published, document=document, notes=[])
         else:
             known.follow(published, document, now - MAX_SECONDS)
             known.leave_out(
@@ -183,7 +186,7 @@ class Pending:
             )
         if not (is_sure or known.can_give(note)):
             return None
-        known.given.append(note)
+        known.notes.append(note)
         self._hosts.pop(host, None)
         self._hosts[host] = known
         return note
@@ -191,12 +194,12 @@ class Pending:
     def take_back(self, host: str, note: Note) -> None:
         """Forget that a server got a candidate: it did not."""
         if (known := self._hosts.get(host)) is not None:
-            known.given = [one for one in known.given if one is not note]
+            known.notes = [one for one in known.notes if one is not note]
 
     def _forget(self, oldest: float) -> None:
         """Forget hosts that were given nothing for long."""
         for host, known in [*self._hosts.items()]:
-            if known.given and known.given[-1].at >= oldest:
+            if known.notes and known.notes[-1].at >= oldest:
                 break
             del self._hosts[host]
 
@@ -217,7 +220,7 @@ def _read_used(text: str | None) -> dict[str, int]:
 
 
 def _has_come(
-    candidate: candidates_mod.Candidate,
+    candidate: candidates.Candidate,
     before: dict[str, int],
     after: dict[str, int],
 ) -> bool:
@@ -236,7 +239,7 @@ def _has_come(
 
 
 def _count_amounts(
-    candidate: candidates_mod.Candidate, names: Container[str]
+    candidate: candidates.Candidate, names: Container[str]
 ) -> collections.Counter[str]:
     """Return how much of these classes a candidate takes."""
     amounts: collections.Counter[str] = collections.Counter()

@@ -23,7 +23,7 @@ def find_unchecked(
         exception.Shortfall(
             resource_class=subject,
             requested=amount,
-            reason=f'nobody checks resource:{subject}:{name} on this host: '
+            reason=f'resource:{subject}:{name} is not checked on this host: '
             'its nova-compute has no driver of nova-ext-resources',
             is_permanent=True,
         )

@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, Self
 
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 
@@ -53,13 +53,13 @@ class BandwidthTracker(count.RangeTracker):
         step = max(int(units.get('step', 1)), 1)
         return BandwidthState(inventory.capacity, 0, step)
 
-    def take(
+    def allocate(
         self,
         state: Any,
         amount: int,
         units: Mapping[str, Any] | None = None,
     ) -> tuple[count.CountState, Mapping[str, Any]]:
-        after, same = super().take(state, amount, units)
+        after, same = super().allocate(state, amount, units)
         if units is None:
             return after, {'limit': -(-amount // state.step) * state.step}
         return after, same

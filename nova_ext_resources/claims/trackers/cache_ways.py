@@ -44,7 +44,7 @@ An example: twelve ways, the lowest at the right, one letter per server::
     F1   DDDFCC....EE   fits exactly; the four ways stay whole
     G2   DDDFCC..GGEE   2 are below GG, once its amount; 4 would be below GG..
 
-``bench/allocator.py`` compares this with first fit (the lowest run that is
+``dev/bench/allocator.py`` compares this with first fit (the lowest run that is
 long enough), with best fit (the shortest), and with the optimum where that can
 be computed. To pack more tightly is not always to accept more requests: one
 more large server that stays long means that many small ones are refused.
@@ -58,7 +58,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 
@@ -133,9 +133,9 @@ class CacheWaysTracker(base.Tracker):
         self,
         inventory: inventory_obj.Inventory,
         units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        assignments: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
-        state = _read_state(units, held)
+        state = _read_state(units, assignments)
         # With nothing left at all, placement still wants max_unit >= 1.
         return dataclasses.replace(
             inventory,
@@ -155,7 +155,7 @@ class CacheWaysTracker(base.Tracker):
         is_one = state.is_sparse or bitmask.has_run(state.free_mask, amount)
         return 0 < amount <= state.free and is_one
 
-    def take(
+    def allocate(
         self,
         state: CacheWaysState,
         amount: int,
@@ -167,14 +167,14 @@ class CacheWaysTracker(base.Tracker):
         ways, taken = state.ways | mask, state.taken | mask
         return dataclasses.replace(state, ways=ways, taken=taken), units
 
-    def understands(self, units: Mapping[str, Any]) -> bool:
+    def can_parse(self, units: Mapping[str, Any]) -> bool:
         try:
             bitmask.parse_mask(units['mask'])
         except foreign_data.UNREADABLE:
             return False
         return True
 
-    def give(
+    def free(
         self, state: CacheWaysState, amount: int, units: Mapping[str, Any]
     ) -> CacheWaysState:
         mask = bitmask.parse_mask(units['mask'])
@@ -195,8 +195,8 @@ class CacheWaysTracker(base.Tracker):
         code = count.read_number('code', attributes['code'])
         if code >= amount:
             raise ValueError(
-                f'attribute code is {code} of {amount} ways; one at least '
-                'must be left for data'
+                f'attribute code is {code} of {amount} ways; leave at least '
+                'one way for data'
             )
         return {'code': code}
 
@@ -220,11 +220,11 @@ def _choose(state: CacheWaysState, amount: int) -> int:
     if not ranked and state.is_sparse and amount <= state.free:
         return bitmask.find_lowest(state.free_mask, amount)
     if not ranked:
-        raise ValueError(_explain_lack(state, amount))
+        raise ValueError(_explain_shortage(state, amount))
     return bitmask.make_run(min(ranked)[-1], amount)
 
 
-def _explain_lack(state: CacheWaysState, amount: int) -> str:
+def _explain_shortage(state: CacheWaysState, amount: int) -> str:
     if not state.available:
         return 'no way is free'
     return f'no {amount} ways in a row are free, {state.available} at most'
@@ -266,9 +266,9 @@ def _is_uppermost(state: CacheWaysState, end: int) -> bool:
 
 
 def _read_state(
-    units: Mapping[str, Any], held: Iterable[assignment.Assignment] = ()
+    units: Mapping[str, Any], assignments: Iterable[assignment.Assignment] = ()
 ) -> CacheWaysState:
     """Return what an inventory provider reports, and what servers hold."""
-    masks = (units['free'], *(one.units['mask'] for one in held))
+    masks = (units['free'], *(one.units['mask'] for one in assignments))
     ways = bitmask.unite(map(bitmask.parse_mask, masks))
     return CacheWaysState(ways, is_sparse='sparse' in units)

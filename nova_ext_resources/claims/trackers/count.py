@@ -10,7 +10,7 @@ from typing import Any, Self
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 
 #: Values of attributes that are numbers; placement's own are not longer.
@@ -81,11 +81,11 @@ class CountTracker(base.Tracker):
         self,
         inventory: inventory_obj.Inventory,
         units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        assignments: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
         if 'free' not in units:
             return inventory
-        own = sum(a.amount for a in held)
+        own = sum(a.amount for a in assignments)
         foreign = inventory.total - int(units['free']) - own
         reserved = min(max(inventory.reserved, foreign), inventory.total)
         return dataclasses.replace(inventory, reserved=reserved)
@@ -98,7 +98,7 @@ class CountTracker(base.Tracker):
     def fits(self, state: CountState, amount: int) -> bool:
         return 0 < amount <= state.capacity - state.used
 
-    def take(
+    def allocate(
         self,
         state: CountState,
         amount: int,
@@ -109,7 +109,7 @@ class CountTracker(base.Tracker):
         state = dataclasses.replace(state, used=state.used + amount)
         return state, {} if units is None else units
 
-    def give(
+    def free(
         self, state: CountState, amount: int, units: Mapping[str, Any]
     ) -> CountState:
         return dataclasses.replace(state, used=state.used - amount)

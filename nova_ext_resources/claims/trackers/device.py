@@ -21,7 +21,7 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import requirement
 
@@ -32,8 +32,8 @@ _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}')
 #: ``pci_dev_show_local_cpu`` of the kernel).
 _NO_CACHE = (
     'the kernel shows the NUMA node of a device, but no cache near it: use '
-    'numa_affinity. Where a node has several caches, the firmware option '
-    '"L3 cache as NUMA domain" makes each a node'
+    'numa_affinity. If a node has several caches, the firmware option "L3 '
+    'cache as NUMA domain" makes a node of each cache'
 )
 
 
@@ -113,10 +113,12 @@ class DeviceTracker(base.Tracker):
         self,
         inventory: inventory_obj.Inventory,
         units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        assignments: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
         state = self._read(units)
-        own = frozenset(name for one in held for name in one.units['names'])
+        own = frozenset(
+            name for one in assignments for name in one.units['names']
+        )
         # Placement has allocated what servers hold, also where it is gone.
         total = max(inventory.total, len(state.names | own))
         return dataclasses.replace(
@@ -143,7 +145,7 @@ class DeviceTracker(base.Tracker):
     def fits(self, state: DeviceState, amount: int) -> bool:
         return 0 < amount <= state.free
 
-    def take(
+    def allocate(
         self,
         state: DeviceState,
         amount: int,
@@ -159,7 +161,7 @@ class DeviceTracker(base.Tracker):
         )
         return after, units
 
-    def give(
+    def free(
         self, state: DeviceState, amount: int, units: Mapping[str, Any]
     ) -> DeviceState:
         names = frozenset(units['names'])
@@ -174,7 +176,7 @@ class DeviceTracker(base.Tracker):
             frozenset[str]().union(*(one.taken for one in states)),
         )
 
-    def understands(self, units: Mapping[str, Any]) -> bool:
+    def can_parse(self, units: Mapping[str, Any]) -> bool:
         try:
             return bool(check_names(units['names']))
         except foreign_data.UNREADABLE:

@@ -26,9 +26,9 @@ class SharedWaysTracker(count.CountTracker):
         self,
         inventory: inventory_obj.Inventory,
         units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        assignments: Iterable[assignment.Assignment],
     ) -> inventory_obj.Inventory:
         # A second place would give the server nothing, and keep others out.
         return dataclasses.replace(
-            super().observe(inventory, units, held), max_unit=1
+            super().observe(inventory, units, assignments), max_unit=1
         )

@@ -18,11 +18,11 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import config_files
 from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources import exception
-from nova_ext_resources.inspection import aggregates as aggregates_mod
-from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.inspection import names as names_mod
-from nova_ext_resources.inspection import services as services_mod
-from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.inspection import aggregates
+from nova_ext_resources.inspection.audit import cloud
+from nova_ext_resources.inspection import names
+from nova_ext_resources.inspection import services
+from nova_ext_resources.placement.api import client
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
 
@@ -53,8 +53,8 @@ class CloudCommand(command.Command):
         """Add those that only this command has: none by default."""
 
     @functools.cached_property
-    def placement(self) -> placement_client.Client:
-        return placement_client.Client(self.make_adapter('placement'))
+    def placement(self) -> client.Client:
+        return client.Client(self.make_adapter('placement'))
 
     @functools.cached_property
     def nova(self) -> nova_mod.Nova:
@@ -82,13 +82,13 @@ class CloudCommand(command.Command):
 
     def read_names(
         self, consumers: Collection[str], host: str = ''
-    ) -> names_mod.Names:
+    ) -> names.Names:
         """Return what consumers are, as far as the caller may see it.
 
         :param host: only servers of this one; '' for all
         """
         if not consumers:
-            return names_mod.Names()
+            return names.Names()
         try:
             servers = self.nova.list_servers_of_all(host)
             unknown = set(consumers) - servers.keys()
@@ -99,10 +99,10 @@ class CloudCommand(command.Command):
             self.log.warning(
                 'Names of servers are not known, uuids are shown: %s', err
             )
-            return names_mod.Names()
-        return names_mod.Names(servers=servers, moves=moves)
+            return names.Names()
+        return names.Names(servers=servers, moves=moves)
 
-    def read_services(self, hosts: Iterable[str]) -> services_mod.Services:
+    def read_services(self, hosts: Iterable[str]) -> services.Services:
         """Return which hosts are up, as far as the caller may see it.
 
         Services are asked for only where the list of hypervisors does not
@@ -110,7 +110,7 @@ class CloudCommand(command.Command):
 
         :param hosts: hypervisors' hostnames, by placement
         """
-        nodes: dict[str, cloud_mod.Node] | None = None
+        nodes: dict[str, cloud.Hypervisor] | None = None
         states: Mapping[str, str | None] = {}
         try:
             nodes = {one.name: one for one in self.nova.list_nodes()}
@@ -118,7 +118,7 @@ class CloudCommand(command.Command):
             # So Nova answers when the database of a cell is away.
             self.log.warning(
                 'Nova does not list its hypervisors. Hosts are compared with '
-                'compute services of the same name; those of other names '
+                'compute services of the same name; hosts with other names '
                 'count as up: %s',
                 err,
             )
@@ -129,9 +129,9 @@ class CloudCommand(command.Command):
                 self.log.warning(
                     'Which compute services are down is not known: %s', err
                 )
-        return services_mod.Services(nodes=nodes, states=states)
+        return services.Services(nodes=nodes, states=states)
 
-    def read_aggregates(self) -> list[aggregates_mod.Aggregate] | None:
+    def read_aggregates(self) -> list[aggregates.Aggregate] | None:
         """Return the host aggregates; None where Nova does not show them."""
         try:
             return self.nova.list_aggregates()
@@ -169,7 +169,9 @@ def read_published(
     if arguments.config_file is None and arguments.config_dir is None:
         return None
     # What it imports for the database takes a second.
-    published = importlib.import_module('nova_ext_resources.cmd.osc.published')
+    published = importlib.import_module(
+        'nova_ext_resources.cmd.osc.reservation.published_hosts'
+    )
     found: publication.Publications = published.read(
         config_files.read(arguments), promises
     )
@@ -188,9 +190,9 @@ def asking() -> Iterator[None]:
         if err.status != _FORBIDDEN:
             raise
         raise AdministratorsOnly(
-            f'Placement does not let this user {err.action}: it shows that to '
-            'administrators alone. Name the credentials of one, for example '
-            'with --os-cloud.'
+            f'Placement does not let this user {err.action}: only '
+            'administrators may do this. Name the credentials of one, for '
+            'example with --os-cloud.'
         ) from err
 
 

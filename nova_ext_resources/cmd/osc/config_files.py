@@ -9,7 +9,7 @@ from osc_lib import exceptions
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 
 _USE = (
     'of Nova, for the database of the reservations and the credentials for '
@@ -63,6 +63,6 @@ def read(arguments: argparse.Namespace) -> cfg.ConfigOpts:
     files, folders = files or [], folders or []
     conf = cfg.ConfigOpts()
     reader.parse(conf, files, folders)
-    if problems := reservation_conf.list_misspelt(conf):
+    if problems := reservation.list_misspelt(conf):
         raise exceptions.CommandError('\n'.join(problems))
     return conf

@@ -10,11 +10,11 @@ from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
-from nova_ext_resources.inspection import aggregates as aggregates_mod
-from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import role
-from nova_ext_resources.reservation.site import compute as compute_mod
+from nova_ext_resources.facts import consumer_role
+from nova_ext_resources.inspection import aggregates
+from nova_ext_resources.inspection.audit import cloud
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.reservation.site import compute
 
 #: Statuses of migrations that have failed.
 _FAILED = ('error', 'failed')
@@ -36,7 +36,7 @@ _OLD_SECONDS = 3600
 _CELLS_MICROVERSION = '2.69'
 
 
-class Nova(compute_mod.Compute):
+class Nova(compute.Compute):
     """Asks the Compute API for names, beside what reservations need."""
 
     def list_servers_of_all(self, node: str = '') -> dict[str, str]:
@@ -145,7 +145,7 @@ class Nova(compute_mod.Compute):
         self, action: str, url: str, noun: str, microversion: str
     ) -> dict[str, Any]:
         response = self._send(action, 'GET', url, microversion=microversion)
-        if compute_mod.is_not_found(response):
+        if compute.is_not_found(response):
             return {}
         return self._understand(
             action, lambda one: dict(one.json()[noun]), response
@@ -170,7 +170,7 @@ class Nova(compute_mod.Compute):
         return [
             str(one['uuid'])
             for one in self._list_migrations(server)
-            if one['status'] in role.OPEN_STATUSES
+            if one['status'] in consumer_role.OPEN_STATUSES
         ]
 
     def _list_migrations(self, server: str) -> Iterator[dict[str, Any]]:
@@ -188,9 +188,11 @@ class Nova(compute_mod.Compute):
         :param consumers: of placement, of which Nova has no servers
         :raises ComputeUnavailable: as above
         """
-        wanted = {one for one in consumers if not hold.may_be_hold(one)}
+        wanted = {
+            one for one in consumers if not planned_hold.may_be_hold(one)
+        }
         found: dict[str, str] = {}
-        for status in role.OPEN_STATUSES:
+        for status in consumer_role.OPEN_STATUSES:
             if wanted <= found.keys():
                 break
             for one in self._page(
@@ -204,7 +206,7 @@ class Nova(compute_mod.Compute):
                     found[str(one['uuid'])] = str(one['instance_uuid'])
         return found
 
-    def list_nodes(self) -> Iterator[cloud_mod.Node]:
+    def list_nodes(self) -> Iterator[cloud.Hypervisor]:
         """Return the hypervisors, those that are down, too.
 
         :raises ComputeUnavailable: as above
@@ -252,7 +254,7 @@ class Nova(compute_mod.Compute):
             response,
         )
 
-    def list_aggregates(self) -> list[aggregates_mod.Aggregate]:
+    def list_aggregates(self) -> list[aggregates.Aggregate]:
         """Return the host aggregates.
 
         :raises ComputeUnavailable: as above
@@ -275,17 +277,17 @@ class Nova(compute_mod.Compute):
             _SERVER_MICROVERSION,
         )
 
-    def list_open_migrations(self) -> Iterator[cloud_mod.Move]:
+    def list_open_migrations(self) -> Iterator[cloud.NovaMigration]:
         """Return all with which Nova may go on.
 
         :raises ComputeUnavailable: as above
         """
         # One that goes on meanwhile is found at a later status. The last is an
         # evacuation whose former host has not started again.
-        for status in (*role.OPEN_STATUSES, 'done'):
+        for status in (*consumer_role.OPEN_STATUSES, 'done'):
             yield from self.list_migrations(status=status)
 
-    def list_migrations(self, **query: str) -> Iterator[cloud_mod.Move]:
+    def list_migrations(self, **query: str) -> Iterator[cloud.NovaMigration]:
         """Return migrations of any status, the newest first.
 
         But not those of deleted servers.
@@ -299,8 +301,8 @@ class Nova(compute_mod.Compute):
             yield self._understand(action, _parse_move, one)
 
 
-def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
-    return cloud_mod.Node(
+def _parse_node(body: Mapping[str, Any]) -> cloud.Hypervisor:
+    return cloud.Hypervisor(
         name=body['hypervisor_hostname'],
         uuid=body['id'],
         host=body['service']['host'],
@@ -308,8 +310,8 @@ def _parse_node(body: Mapping[str, Any]) -> cloud_mod.Node:
     )
 
 
-def _parse_aggregate(body: Mapping[str, Any]) -> aggregates_mod.Aggregate:
-    return aggregates_mod.Aggregate(
+def _parse_aggregate(body: Mapping[str, Any]) -> aggregates.Aggregate:
+    return aggregates.Aggregate(
         name=body['name'],
         uuid=body['uuid'],
         zone=body['availability_zone'] or '',
@@ -318,8 +320,8 @@ def _parse_aggregate(body: Mapping[str, Any]) -> aggregates_mod.Aggregate:
     )
 
 
-def _parse_move(body: Mapping[str, Any]) -> cloud_mod.Move:
-    return cloud_mod.Move(
+def _parse_move(body: Mapping[str, Any]) -> cloud.NovaMigration:
+    return cloud.NovaMigration(
         uuid=body['uuid'],
         server_uuid=body['instance_uuid'],
         status=body['status'],

@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
-from nova_ext_resources.conf import cpu as conf
+from nova_ext_resources.conf.drivers import cpu
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.cpu import sysfs
 from nova_ext_resources.drivers.cpu import traits
 from nova_ext_resources.drivers.devices import files
-from nova_ext_resources.drivers.devices import report
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
 
 _NOVA_SETS = (
     'no trait CUSTOM_CPU_GOVERNOR_* or CUSTOM_CPU_EPP_* is reported: Nova '
@@ -34,9 +37,9 @@ class CpuInventory(base.InventoryProvider):
     :param nova: Nova's own options, by group
     """
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = cpu.OPTS
     NODE_TRAITS_PREFIX: ClassVar[str] = 'CUSTOM_CPU_'
-    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = cpu.NOVA_OPTS
 
     def __init__(
         self,
@@ -54,7 +57,9 @@ class CpuInventory(base.InventoryProvider):
             and power.cpu_power_management_strategy == 'governor'
         )
         self._traits: frozenset[str] = frozenset()
-        self._report = report.Report('cpu', host)
+        self._notes = log_on_change.LogOnChange(
+            f'Host {host}: inventory provider cpu: '
+        )
 
     @property
     def node_traits(self) -> frozenset[str]:
@@ -69,5 +74,5 @@ class CpuInventory(base.InventoryProvider):
         found = traits.find(seen, has_governors=self._has_governors)
         self._traits = found.traits
         notes = [] if self._has_governors else [_NOVA_SETS]
-        self._report.log((), [*found.notes, *notes])
+        self._notes.log_new(LOG.info, [*found.notes, *notes])
         return ()

@@ -55,7 +55,7 @@ class Policy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CpuScan:
     """All that was read.
 
     :ivar cpus: those that are online
@@ -72,7 +72,7 @@ class Seen:
     has_smt: bool = False
 
 
-def read(root: str) -> Seen:
+def read(root: str) -> CpuScan:
     """Read the settings, while no CPU comes or goes.
 
     :param root: ``/sys``
@@ -95,8 +95,8 @@ def read(root: str) -> Seen:
     raise files.Unsteady(f'{folder}: CPUs go online or offline all the time')
 
 
-def _read_settings(folder: str, cpus: frozenset[int]) -> Seen:
-    return Seen(
+def _read_settings(folder: str, cpus: frozenset[int]) -> CpuScan:
+    return CpuScan(
         cpus=cpus,
         policies=tuple(_read_policies(f'{folder}/cpufreq')),
         turbo=_read_turbo(folder),

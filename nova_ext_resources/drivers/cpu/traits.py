@@ -26,14 +26,14 @@ C_STATE = 'C_STATE_'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CpuTraits:
     """The traits, and why others are missing."""
 
     traits: frozenset[str]
     notes: tuple[str, ...] = ()
 
 
-def find(seen: sysfs.Seen, *, has_governors: bool = True) -> Found:
+def find(seen: sysfs.CpuScan, *, has_governors: bool = True) -> CpuTraits:
     """Return the traits of a host.
 
     :param has_governors: whether governors stay as they are; Nova may change
@@ -61,7 +61,7 @@ def find(seen: sysfs.Seen, *, has_governors: bool = True) -> Found:
             f'CPUs {missing} have no frequency scaling: no trait of it is '
             'reported'
         )
-    return Found(traits=frozenset(traits), notes=tuple(notes))
+    return CpuTraits(traits=frozenset(traits), notes=tuple(notes))
 
 
 def _list_settings(
@@ -74,7 +74,7 @@ def _list_settings(
         yield 'EPP', lambda one: one.preference
 
 
-def _has_turbo(seen: sysfs.Seen) -> bool:
+def _has_turbo(seen: sysfs.CpuScan) -> bool:
     """Return whether each CPU may exceed its nominal frequency."""
     if seen.turbo is False:
         return False

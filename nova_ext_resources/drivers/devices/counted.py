@@ -4,8 +4,8 @@
 
 from collections.abc import Set
 
-from nova_ext_resources.drivers.devices import held
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.drivers.devices import assignments
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 
 #: Gives out devices by name.
@@ -14,7 +14,7 @@ TRACKER = 'device'
 
 def make_provider(
     name: str,
-    holders: held.Held,
+    holders: assignments.DeviceAssignments,
     *,
     ours: Set[str],
     there: Set[str],
@@ -42,7 +42,7 @@ def make_provider(
     resource_class = holders.resource_class
     return provider.HostProvider(
         key=f'{holders.prefix}{name}',
-        inventories={resource_class: inventory_obj.Inventory(total=total)},
+        inventories={resource_class: inventory.Inventory(total=total)},
         trackers={resource_class: TRACKER},
         units={
             resource_class: {

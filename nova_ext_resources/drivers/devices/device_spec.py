@@ -13,7 +13,7 @@ import dataclasses
 import re
 from typing import Any, Protocol
 
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 _ANY = '*'
 

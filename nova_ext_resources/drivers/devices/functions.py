@@ -10,7 +10,7 @@ from nova_ext_resources.drivers.devices import files
 _DRIVER = 'vfio-pci'
 
 
-def find_fault(root: str, address: str) -> str:
+def find_problem(root: str, address: str) -> str:
     """Explain why no guest can have a PCI function; '' if one can.
 
     :param root: ``/sys``
@@ -46,7 +46,7 @@ def list_passed(root: str) -> frozenset[str]:
     return frozenset(
         name
         for name in files.list_folder(folder)
-        if files.ADDRESS.fullmatch(name) and not find_fault(root, name)
+        if files.ADDRESS.fullmatch(name) and not find_problem(root, name)
     )
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, NoReturn
 
 from oslo_config import cfg
 
-from nova_ext_resources.conf import fake as conf
+from nova_ext_resources.conf.drivers import fake
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import inventory
@@ -19,14 +19,14 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_obj
+from nova_ext_resources.objects import reserved as reserved_mod
 from nova_ext_resources.objects import resource
 
 
 class FakeInventory(base.InventoryProvider):
     """Reports simulated cache domains, for tests and demonstrations."""
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = fake.OPTS
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class FakeInventory(base.InventoryProvider):
                 number,
                 frozenset().union(*cores),
                 offers,
-                reserved=reserved_obj.Reserved(
+                reserved=reserved_mod.Reserved(
                     host=bitmask.make_run(0, reserved)
                 ),
             )
-            for number, cores in enumerate(conf.list_domains(self.options))
+            for number, cores in enumerate(fake.list_domains(self.options))
         )
         return (inventory.make_rdt(self.options.num_closids), *caches)
 

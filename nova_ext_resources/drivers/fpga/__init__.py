@@ -6,7 +6,6 @@
 * ``managers``: what programs the regions of a host
 * ``owners``: which regions are not ours, and why
 * ``pci``: the PCI device of a card
-* ``places``: which CPUs a region is near
 * ``sysfs``: reads the regions as the kernel shows them
 * ``traits``: what a region is, and what is programmed into it
 """

@@ -11,20 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
-from nova_ext_resources.conf import fpga as conf
+from nova_ext_resources.conf.drivers import fpga
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.devices import assignments
 from nova_ext_resources.drivers.devices import counted
 from nova_ext_resources.drivers.devices import device_spec
-from nova_ext_resources.drivers.devices import held
-from nova_ext_resources.drivers.devices import report
 from nova_ext_resources.drivers.fpga import owners
 from nova_ext_resources.drivers.fpga import sysfs
 from nova_ext_resources.drivers.fpga import traits
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
 
 #: Begins the keys of providers.
 PREFIX = 'FPGA_'
@@ -42,8 +45,8 @@ class FpgaInventory(base.InventoryProvider):
     :param nova: Nova's own options, by group
     """
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
-    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = fpga.OPTS
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = fpga.NOVA_OPTS
 
     def __init__(
         self,
@@ -64,7 +67,9 @@ class FpgaInventory(base.InventoryProvider):
         #: gone.
         self._inside: dict[str, frozenset[str]] = {}
         self._left_out: frozenset[str] = frozenset()
-        self._report = report.Report('fpga', host)
+        prefix = f'Host {host}: inventory provider fpga: '
+        self._faults = log_on_change.LogOnChange(prefix)
+        self._notes = log_on_change.LogOnChange(prefix)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -85,7 +90,7 @@ class FpgaInventory(base.InventoryProvider):
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         seen = self._read()
-        holders = held.Held(
+        holders = assignments.DeviceAssignments(
             {**before, **self.list_entries()}, PREFIX, self._class
         )
         found = {card.name: card for card in seen.cards}
@@ -107,13 +112,16 @@ class FpgaInventory(base.InventoryProvider):
             self._make(name, regions.get(name), seen, holders)
             for name in sorted(regions.keys() | holders.names.keys())
         ]
-        self._report.log(
-            [*_list_faults(seen), *self._list_misnamed()],
+        self._faults.log_new(
+            LOG.warning, [*_list_faults(seen), *self._list_misnamed()]
+        )
+        self._notes.log_new(
+            LOG.info,
             [*self._list_notes(regions.values()), *_list_others(seen)],
         )
         return tuple(one for one in made if one)
 
-    def _read(self) -> sysfs.Seen:
+    def _read(self) -> sysfs.FpgaScan:
         """Read the host.
 
         :raises DiscoveryFailed: nothing can be reported this time
@@ -125,8 +133,8 @@ class FpgaInventory(base.InventoryProvider):
         self,
         name: str,
         found: Found | None,
-        seen: sysfs.Seen,
-        holders: held.Held,
+        seen: sysfs.FpgaScan,
+        holders: assignments.DeviceAssignments,
     ) -> provider.HostProvider | None:
         """Return the provider of a region; None where it has none.
 
@@ -155,7 +163,7 @@ class FpgaInventory(base.InventoryProvider):
             traits=traits.find(region, card, seen.managers),
         )
 
-    def _is_unread(self, name: str, seen: sysfs.Seen) -> bool:
+    def _is_unread(self, name: str, seen: sysfs.FpgaScan) -> bool:
         """Return whether a region is one of a card never read since the start.
 
         Of these, servers have what they hold.
@@ -166,7 +174,10 @@ class FpgaInventory(base.InventoryProvider):
         )
 
     def _is_shared(
-        self, name: str, card: sysfs.Card, holders: held.Held
+        self,
+        name: str,
+        card: sysfs.Card,
+        holders: assignments.DeviceAssignments,
     ) -> bool:
         """Return whether a server holds what a region is in, or a part of it.
 
@@ -208,9 +219,11 @@ def _index(cards: Iterable[sysfs.Card]) -> dict[str, Found]:
     return {one.name: (one, card) for card in cards for one in card.regions}
 
 
-def _list_faults(seen: sysfs.Seen) -> Iterator[str]:
+def _list_faults(seen: sysfs.FpgaScan) -> Iterator[str]:
     for name, reason in seen.unsteady.items():
-        yield f'{name} cannot be read ({reason}); what is known of it stays'
+        yield (
+            f'{name} cannot be read ({reason}); its former state is still used'
+        )
     for card in seen.cards:
         if card.is_dead:
             yield f'{card.name} does not answer: the card has failed'
@@ -222,7 +235,7 @@ def _list_faults(seen: sysfs.Seen) -> Iterator[str]:
             )
 
 
-def _list_others(seen: sysfs.Seen) -> Iterator[str]:
+def _list_others(seen: sysfs.FpgaScan) -> Iterator[str]:
     """Explain why nothing is found, or not all."""
     if not seen.cards and not seen.unsteady:
         yield (
@@ -238,7 +251,9 @@ def _list_others(seen: sysfs.Seen) -> Iterator[str]:
         )
 
 
-def _make_owners(specs: Iterable[str], names: Iterable[str]) -> owners.Owners:
+def _make_owners(
+    specs: Iterable[str], names: Iterable[str]
+) -> owners.RegionOwners:
     """Read what options leave to others.
 
     :raises InvalidConfiguration: an option cannot be used
@@ -246,4 +261,4 @@ def _make_owners(specs: Iterable[str], names: Iterable[str]) -> owners.Owners:
     with values.checked('[pci] device_spec', specs):
         nova = device_spec.parse(specs)
     with values.checked('[ext_resources_fpga] excluded_devices', names):
-        return owners.Owners(nova=nova, excluded=owners.parse(names))
+        return owners.RegionOwners(nova=nova, excluded=owners.parse(names))

@@ -20,7 +20,7 @@ class _Parent:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Owners:
+class RegionOwners:
     """Who else has regions of this host.
 
     :ivar excluded: names of regions and of cards that the operator keeps for

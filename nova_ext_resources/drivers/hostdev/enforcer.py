@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from oslo_config import cfg
 
-from nova_ext_resources.conf import hostdev as conf
+from nova_ext_resources.conf.drivers import hostdev
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.devices import files
 from nova_ext_resources.drivers.devices import functions
@@ -34,7 +34,7 @@ _NO_IOMMU = (
 class HostdevEnforcer(base.Enforcer):
     """Serves devices whose names are PCI addresses."""
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = hostdev.OPTS
 
     #: Server -> functions in its guest -> the cards that these are of; as
     #: :meth:`list_in_guests` has found them.
@@ -44,10 +44,10 @@ class HostdevEnforcer(base.Enforcer):
         return resource_class in self.options.resource_classes
 
     def check_ready(self) -> None:
-        if reason := self.find_obstacle():
+        if reason := self.find_host_problem():
             raise self._make_error('', reason)
 
-    def find_obstacle(self) -> str:
+    def find_host_problem(self) -> str:
         return '' if functions.has_iommu(self.options.path) else _NO_IOMMU
 
     def list_pci_functions(self, entry: assignment.Entry) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class HostdevEnforcer(base.Enforcer):
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
         for one, address in self._list(entry):
-            reason = functions.find_fault(self.options.path, address)
+            reason = functions.find_problem(self.options.path, address)
             if reason:
                 raise self._make_error(
                     entry.consumer_uuid,
@@ -114,7 +114,7 @@ class HostdevEnforcer(base.Enforcer):
         }
         return frozenset(self._in_guests)
 
-    def recognize(
+    def recover_units(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...] | None:
         """Return what the guest of a server has of each provider.

@@ -19,7 +19,7 @@ class NoopEnforcer(base.Enforcer):
     def release(self, entry: assignment.Entry) -> None:
         return None
 
-    def recognize(
+    def recover_units(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
         return entry.assignments

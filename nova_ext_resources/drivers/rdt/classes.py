@@ -119,7 +119,7 @@ def get_limit(one: assignment.Assignment) -> int:
 
 
 def pick(
-    held: Iterable[assignment.Assignment], *names: str
+    assignments: Iterable[assignment.Assignment], *names: str
 ) -> tuple[assignment.Assignment, ...]:
     """Return the assignments of these resource classes."""
-    return tuple(one for one in held if one.resource_class in names)
+    return tuple(one for one in assignments if one.resource_class in names)

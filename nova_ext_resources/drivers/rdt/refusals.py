@@ -11,7 +11,7 @@ from nova_ext_resources.objects import assignment
 def make_busy(
     host: str,
     consumer_uuid: str,
-    held: Iterable[assignment.Assignment],
+    assignments: Iterable[assignment.Assignment],
     reason: str,
 ) -> exception.CapacityExceeded:
     """Return the error of a host that has no room for these after all.
@@ -21,26 +21,29 @@ def make_busy(
     return exception.CapacityExceeded(
         host=host,
         consumer_uuid=consumer_uuid,
-        shortfalls=_make_shortfalls(held, reason, is_permanent=False),
+        shortfalls=_make_shortfalls(assignments, reason, is_permanent=False),
     )
 
 
 def make_violated(
     host: str,
     consumer_uuid: str,
-    held: Iterable[assignment.Assignment],
+    assignments: Iterable[assignment.Assignment],
     reason: str,
 ) -> exception.ConstraintsViolated:
     """Return the error of a host that can never do what the flavor says."""
     return exception.ConstraintsViolated(
         host=host,
         consumer_uuid=consumer_uuid,
-        shortfalls=_make_shortfalls(held, reason, is_permanent=True),
+        shortfalls=_make_shortfalls(assignments, reason, is_permanent=True),
     )
 
 
 def _make_shortfalls(
-    held: Iterable[assignment.Assignment], reason: str, *, is_permanent: bool
+    assignments: Iterable[assignment.Assignment],
+    reason: str,
+    *,
+    is_permanent: bool,
 ) -> list[exception.Shortfall]:
     return [
         exception.Shortfall(
@@ -51,5 +54,5 @@ def _make_shortfalls(
             is_permanent=is_permanent,
             rp_key=one.rp_key,
         )
-        for one in held
+        for one in assignments
     ]

@@ -3,22 +3,22 @@
 """Applies cache ways and memory bandwidth through the kernel."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-import contextlib
 from typing import ClassVar, TypeAlias
+import contextlib
 
 from oslo_config import cfg
 from oslo_log import log as logging
 import tenacity
 
-from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.conf.drivers import resctrl
 from nova_ext_resources.drivers import base
-from nova_ext_resources.drivers.rdt import classes as rdt_classes
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import refusals
+from nova_ext_resources.drivers.resctrl.guest import lookup
+from nova_ext_resources.drivers.resctrl.guest import processes as procs
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.drivers.resctrl.kernel import processes as procs
-from nova_ext_resources.drivers.resctrl import members as members_mod
 from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import layout
@@ -28,20 +28,20 @@ from nova_ext_resources.drivers.resctrl.policy import pool as pool_mod
 from nova_ext_resources.drivers.resctrl.policy import pools
 from nova_ext_resources.drivers.resctrl.policy import recognition
 from nova_ext_resources.drivers.resctrl.policy import shared_pool
-from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl.policy import verify
-from nova_ext_resources.drivers.resctrl import search as search_mod
+from nova_ext_resources.drivers.resctrl.policy import write_order
+from nova_ext_resources.drivers.resctrl import task_membership
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 
 LOG = logging.getLogger(__name__)
 
-Held: TypeAlias = tuple[assignment.Assignment, ...]
+Assignments: TypeAlias = tuple[assignment.Assignment, ...]
 
 
 #: Other software may have what the host counts as free.
@@ -71,11 +71,11 @@ class ResctrlEnforcer(base.Enforcer):
     :param processes: in place of those that ``/proc`` shows
     """
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = resctrl.OPTS
     RESOURCE_CLASSES = frozenset(
         {
-            rdt_classes.CLOS,
-            rdt_classes.SHARED,
+            classes.CLOS,
+            classes.SHARED,
             *ownership.OWN_WAYS,
             *pools.CLASSES,
         }
@@ -88,14 +88,14 @@ class ResctrlEnforcer(base.Enforcer):
         host: str,
         entries: base.EntriesReader = dict,
         guests: base.GuestsReader = dict,
-        files: files_mod.FileSystem | None = None,
+        files: file_system.FileSystem | None = None,
         processes: procs.Processes | None = None,
     ) -> None:
         super().__init__(options, host, entries, guests)
         self._processes = processes or procs.from_options(options, guests)
-        self._searches = search_mod.Searches(self._processes)
+        self._searches = lookup.Searches(self._processes)
         self._writer = writer.Writer(
-            files or files_mod.RealFileSystem(options.path),
+            files or file_system.RealFileSystem(options.path),
             options.cpu_path,
             machine.make(options, host),
         )
@@ -105,7 +105,9 @@ class ResctrlEnforcer(base.Enforcer):
         self._seen: groups.Tree | None = None
         # The same, with what was changed since.
         self._last: groups.Tree | None = None
-        self._members = members_mod.Members(self._processes, self._writer)
+        self._members = task_membership.TaskMembership(
+            self._processes, self._writer
+        )
         # Of the servers that is_applied was asked for since.
         self._problems: list[alarm.Problem] = []
 
@@ -119,11 +121,11 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(None):
             self._writer.check_ready()
 
-    def find_obstacle(self) -> str:
+    def find_host_problem(self) -> str:
         with self._translated(None):
-            return self._writer.find_obstacle()
+            return self._writer.find_problem()
 
-    def apply(self, entry: assignment.Entry) -> Held:
+    def apply(self, entry: assignment.Entry) -> Assignments:
         self._members.take_back(entry.consumer_uuid)
         is_shared = choice.is_shared(entry)
         name = groups.SHARED
@@ -138,9 +140,9 @@ class ResctrlEnforcer(base.Enforcer):
             )
             for attempt in RETRYING:
                 with attempt, self._writer.changing(name=name) as tree:
-                    held, desired = self._plan(tree, entry)
+                    assignments, desired = self._plan(tree, entry)
                     self._writer.run(
-                        transition.transition(tree, desired),
+                        write_order.plan_writes(tree, desired),
                         find_server=search.find,
                         undo=lambda now: self._plan_without(now, name),
                     )
@@ -149,7 +151,7 @@ class ResctrlEnforcer(base.Enforcer):
                         self._searches.note_joined()
         if not entry.cpus:
             self._check_found(entry, search.scan)
-        return held
+        return assignments
 
     def _check_found(
         self, entry: assignment.Entry, scan: procs.Scan | None
@@ -167,50 +169,54 @@ class ResctrlEnforcer(base.Enforcer):
             ).values():
                 raise _make_absent(reason)
 
-    def plan(self, entry: assignment.Entry) -> tuple[transition.Step, ...]:
+    def plan(
+        self, entry: assignment.Entry
+    ) -> tuple[write_order.GroupChange, ...]:
         """Return what :meth:`apply` would do, and do nothing.
 
         :raises EnforcementFailed, ClaimError: it would fail
         """
         with self._translated(entry):
             tree = self._writer.read()
-            _held, desired = self._plan(tree, entry)
-            return transition.transition(tree, desired)
+            _assignments, desired = self._plan(tree, entry)
+            return write_order.plan_writes(tree, desired)
 
     def _plan(
         self, tree: groups.Tree, entry: assignment.Entry
-    ) -> tuple[Held, layout.Desired]:
+    ) -> tuple[Assignments, layout.Desired]:
         """Decide which units a server has, and what all groups have then."""
         cpus = (entry.cpus or frozenset()) & self._writer.machine.online
         self._check_cpus(tree, entry, cpus)
         owned = self._find_owners(tree)
-        held = choice.choose(owned, entry)
+        assignments = choice.choose(owned, entry)
         if choice.is_shared(entry):
             servers = [*self._list_others(entry), entry]
             members = shared_pool.make_members(tree, servers, cpus)
-            return held, layout.layout(owned, members={groups.SHARED: members})
+            return assignments, layout.layout(
+                owned, members={groups.SHARED: members}
+            )
         uuid = entry.consumer_uuid
         own = {
             cache: ways
-            for cache, ways in ownership.list_ways(held).items()
+            for cache, ways in ownership.list_ways(assignments).items()
             if ways is not None
         }
         wanted = pools.make_room(
-            owned, entry, held, layout.Wanted(ways=own), self._amounts
+            owned, entry, assignments, layout.Wanted(ways=own), self._amounts
         )
-        members = layout.Members(
+        members = layout.GroupMembers(
             cpus=cpus, floating=() if entry.cpus else (uuid,)
         )
-        return held, layout.layout(
+        return assignments, layout.layout(
             owned, wanted, members={groups.make_name(uuid): members}
         )
 
     def _plan_without(
         self, tree: groups.Tree, name: str
-    ) -> tuple[transition.Step, ...]:
+    ) -> tuple[write_order.GroupChange, ...]:
         """Return the steps after which a group is gone."""
         owned = self._find_owners(tree.without(name), groups.parse_name(name))
-        return transition.transition(tree, layout.layout(owned))
+        return write_order.plan_writes(tree, layout.layout(owned))
 
     def release(self, entry: assignment.Entry) -> None:
         # The group of the pool has a name, and servers in it that may be
@@ -238,7 +244,7 @@ class ResctrlEnforcer(base.Enforcer):
                 members[groups.SHARED] = (
                     shared_pool.make_members(tree, others)
                     if others
-                    else layout.Members(cpus=unknown)
+                    else layout.GroupMembers(cpus=unknown)
                 )
             owned = self._find_owners(left, entry.consumer_uuid)
             keys = pools.list_keys(
@@ -247,7 +253,7 @@ class ResctrlEnforcer(base.Enforcer):
             wanted = pools.relax(owned, keys, self._amounts)
             desired = layout.layout(owned, wanted, members=members)
             self._writer.run(
-                transition.transition(tree, desired), find_server=search.find
+                write_order.plan_writes(tree, desired), find_server=search.find
             )
             self._forget_amounts(keys)
 
@@ -261,9 +267,9 @@ class ResctrlEnforcer(base.Enforcer):
                 seen, self.list_entries()
             )
 
-    def recognize(self, entry: assignment.Entry) -> Held | None:
+    def recover_units(self, entry: assignment.Entry) -> Assignments | None:
         assert self._seen is not None, 'list_applied comes first'
-        found = recognition.recognize(
+        found = recognition.recover_units(
             self._seen, self._writer.machine, self.list_entries(), entry
         )
         return None if found is None else found.assignments
@@ -271,8 +277,8 @@ class ResctrlEnforcer(base.Enforcer):
     def is_applied(self, entry: assignment.Entry) -> bool:
         assert self._seen is not None, 'list_applied comes first'
         owned = self._find_owners(self._seen)
-        reason = verify.find_fault(owned, entry) or (
-            self._members.find_fault(entry)
+        reason = verify.find_problem(owned, entry) or (
+            self._members.find_problem(entry)
         )
         if reason:
             LOG.warning(
@@ -297,7 +303,7 @@ class ResctrlEnforcer(base.Enforcer):
         uuid = entry.consumer_uuid
         self._problems += [
             alarm.Problem(
-                alarm=alarm.NOT_IN_FORCE,
+                alarm=alarm.NOT_APPLIED,
                 subject=uuid,
                 text=str(self._make_failed(uuid, reason)),
             )
@@ -307,16 +313,18 @@ class ResctrlEnforcer(base.Enforcer):
     def list_problems(self) -> tuple[alarm.Problem, ...]:
         return tuple(self._problems)
 
-    def find_fault(self, entry: assignment.Entry) -> str:
+    def find_entry_problem(self, entry: assignment.Entry) -> str:
         tree = self._writer.known
-        fault = ''
+        problem = ''
         if tree is not None:
-            fault = verify.find_fault(self._find_owners(tree), entry)
-        return fault or self._members.find_kept(entry.consumer_uuid)
+            problem = verify.find_problem(self._find_owners(tree), entry)
+        return problem or self._members.find_foreign_threads(
+            entry.consumer_uuid
+        )
 
     # -- what may be moved while servers run -----------------------------
 
-    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
+    def list_tunables(self) -> tuple[tunable_units.Tunable, ...]:
         if self._last is None:
             return ()
         owned = self._find_owners(self._last)
@@ -332,7 +340,7 @@ class ResctrlEnforcer(base.Enforcer):
             for one in pool.list_tunables()
         )
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         with (
             self._translated(None),
             self._writer.changing(is_quick=True),
@@ -351,7 +359,7 @@ class ResctrlEnforcer(base.Enforcer):
                     ) from err
                 wanted = pools.divide([pool], {key: amounts})
                 desired = layout.layout(owned, wanted)
-                self._writer.run(transition.transition(owned.tree, desired))
+                self._writer.run(write_order.plan_writes(owned.tree, desired))
                 self._amounts[key] = amounts
                 self._last = self._writer.tree
 
@@ -407,11 +415,11 @@ class ResctrlEnforcer(base.Enforcer):
             yield
         except errors.ResctrlError as err:
             if entry is not None and isinstance(err, _USED_UP):
-                held = entry.assignments
+                assignments = entry.assignments
                 raise refusals.make_busy(
                     self.host,
                     entry.consumer_uuid,
-                    rdt_classes.pick(held, rdt_classes.CLOS) or held,
+                    classes.pick(assignments, classes.CLOS) or assignments,
                     f'something else on the host uses it: {err}',
                 ) from err
             raise self._make_failed(

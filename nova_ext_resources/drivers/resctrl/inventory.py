@@ -7,43 +7,44 @@ a host can go from one to the other and keep its place in placement.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import ClassVar, NamedTuple, TypeAlias
 import dataclasses
 import fnmatch
 import os
-from typing import ClassVar, NamedTuple, TypeAlias
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.conf.drivers import resctrl
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources.drivers.resctrl.policy import bandwidth
 from nova_ext_resources.drivers.resctrl.policy import constraints
-from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_obj
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
 
 #: Resource class, inventory, tracker, facts for it.
 Offer: TypeAlias = tuple[
-    str, inventory_obj.Inventory, str, Mapping[str, str | int]
+    str, inventory.Inventory, str, Mapping[str, str | int]
 ]
 
 
@@ -65,8 +66,8 @@ _POOLS = ('burst_ways', 'shared_ways')
 
 #: Of caches, see ``CacheInfo.is_open``.
 _OPEN = (
-    'any device may fill any way of {} (shareable_bits): ways of servers are '
-    'kept from other servers, not from devices'
+    'any device may fill any way of {} (shareable_bits): other servers cannot '
+    'use the ways of a server, but devices can'
 )
 
 #: The default group's.
@@ -89,7 +90,7 @@ class ResctrlInventory(base.InventoryProvider):
 
     problems: tuple[alarm.Problem, ...] = ()
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = resctrl.OPTS
     EXCLUDES = frozenset({'rmd'})
 
     def __init__(
@@ -97,17 +98,17 @@ class ResctrlInventory(base.InventoryProvider):
         options: cfg.ConfigOpts.GroupAttr,
         host: str,
         entries: base.EntriesReader = dict,
-        files: files_mod.FileSystem | None = None,
+        files: file_system.FileSystem | None = None,
     ) -> None:
         super().__init__(options, host, entries)
-        files = files or files_mod.RealFileSystem(options.path)
+        files = files or file_system.RealFileSystem(options.path)
         # It only reads.
         self._writer = writer.Writer(
-            files, options.cpu_path, machine_mod.make(options, host)
+            files, options.cpu_path, machine.make(options, host)
         )
         self._mon_groups = mon_groups.MonGroups(files)
         self._left_out: frozenset[str] = frozenset()
-        self._reported: list[str] = []
+        self._logged = log_on_change.LogOnChange(f'Host {host}: ')
         self._constraints: dict[str, constraints_obj.ClassConstraints] = {}
 
     @property
@@ -218,15 +219,9 @@ class ResctrlInventory(base.InventoryProvider):
             found.append(
                 f'no memory bandwidth is published: the MB lines {numbers} of '
                 'schemata are not numbered like the L3 caches (NUMA nodes?), '
-                'so that the CPUs that they limit are not known'
+                'so the CPUs of each limit are unknown'
             )
-        for text in found:
-            if text not in self._reported:
-                LOG.warning(
-                    'Host %(host)s: %(text)s',
-                    {'host': self.host, 'text': text},
-                )
-        self._reported = found
+        self._logged.log_new(LOG.warning, found)
 
     def _make_cache(
         self,
@@ -269,7 +264,7 @@ class ResctrlInventory(base.InventoryProvider):
             return None
         total = self.options.shared_servers
         is_left = self._has_pool and domain.find_room(domain.shared)
-        given = inventory_obj.Inventory(
+        given = inventory.Inventory(
             total=total, reserved=0 if is_left else total, max_unit=1
         )
         return classes.SHARED, given, 'shared_ways', {}
@@ -295,7 +290,7 @@ def _list_groups_of(tree: groups.Tree, other: str) -> list[str]:
     ]
 
 
-def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:
+def _add_offline(tree: groups.Tree, host: machine.HostMachine) -> groups.Tree:
     """Add what groups have where all CPUs are offline.
 
     The default one and those of other software have everything: the kernel
@@ -310,7 +305,7 @@ def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:
 
 
 def _list_offline(
-    tree: groups.Tree, host: machine_mod.Machine
+    tree: groups.Tree, host: machine.HostMachine
 ) -> dict[tuple[str, int], int]:
     """Return all that there is where all CPUs are offline."""
     values = tree.groups[groups.DEFAULT].schemata
@@ -329,7 +324,7 @@ def _list_offline(
     return found
 
 
-def _find_left_out(cpu_path: str, host: machine_mod.Machine) -> frozenset[str]:
+def _find_left_out(cpu_path: str, host: machine.HostMachine) -> frozenset[str]:
     """Return names of caches that may exist and cannot be reported."""
     unknown = topology.read_unknown(cpu_path, host.cpus.values())
     sizes = [
@@ -347,7 +342,7 @@ def _find_left_out(cpu_path: str, host: machine_mod.Machine) -> frozenset[str]:
 
 def _find_without_cpus(
     cpu_path: str,
-    host: machine_mod.Machine,
+    host: machine.HostMachine,
     controlled: Iterable[schemata.Cache],
 ) -> frozenset[str]:
     """Return names of caches that the kernel controls and no CPU uses.
@@ -370,7 +365,7 @@ def _offer_bandwidth(
 ) -> Offer | None:
     if domain is None or domain.total < domain.least:
         return None
-    given = inventory_obj.Inventory(
+    given = inventory.Inventory(
         total=domain.total, min_unit=domain.least, step_size=domain.step
     )
     return domain.resource_class, given, 'bandwidth', {'step': domain.step}
@@ -381,7 +376,7 @@ def _offer_ways(
 ) -> Offer:
     # What can never be allocated; the tracker adds what others use.
     kept = domain.host_ways + domain.pools.bit_count()
-    given = inventory_obj.Inventory(
+    given = inventory.Inventory(
         total=domain.info.ways,
         reserved=min(kept, domain.info.ways),
         min_unit=domain.info.min_bits,
@@ -394,13 +389,13 @@ def _offer_ways(
 
 def _explain_ways(
     owned: ownership.Ownership, cache: schemata.Cache
-) -> Mapping[str, reserved_obj.Reserved]:
+) -> Mapping[str, reserved.Reserved]:
     """Return what has the ways of a cache that servers cannot have."""
     domain = owned.caches.get(cache)
     if domain is None:
         return {}
     return {
-        _LEVELS[cache.level].ways: reserved_obj.Reserved(
+        _LEVELS[cache.level].ways: reserved.Reserved(
             host=domain.host | domain.io,
             other=domain.foreign | domain.locked,
             pools=domain.pools,
@@ -432,7 +427,7 @@ def _offer_burst_ways(
     room = domain.find_room(
         domain.burst, members if entries else owned.tree.ours.keys()
     )
-    given = inventory_obj.Inventory(
+    given = inventory.Inventory(
         total=size,
         # What others have of the pool, and what that cuts off.
         reserved=size - room.bit_count(),
@@ -483,13 +478,13 @@ def _make_rdt(
     return provider.HostProvider(
         key=classes.RDT,
         inventories={
-            classes.CLOS: inventory_obj.Inventory(
+            classes.CLOS: inventory.Inventory(
                 total=total, reserved=min(kept, total), max_unit=1
             )
         },
         units={classes.CLOS: {'free': max(free, 0)}},
         reserved={
-            classes.CLOS: reserved_obj.Reserved(
+            classes.CLOS: reserved.Reserved(
                 host=KEPT_CLOSIDS + tree.info.has_io_class,
                 other=sum(one.has_class for one in tree.foreign)
                 + max(unused - free_rmids, 0),

@@ -12,16 +12,16 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources.drivers.resctrl.guest import threads
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import tasks
-from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
-from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources.drivers.resctrl.policy import write_order
 from nova_ext_resources import exception
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ class Writer:
 
     def __init__(
         self,
-        files: files_mod.FileSystem,
+        files: file_system.FileSystem,
         cpu_path: str,
-        machine: machine_mod.Machine,
+        machine: machine_mod.HostMachine,
     ) -> None:
         self._cpu_path = cpu_path
         self._groups = group_files.GroupFiles(files)
@@ -70,9 +70,9 @@ class Writer:
                 self._groups.remove(groups.TRIAL)
         self._rights = rights
 
-    def find_obstacle(self) -> str:
+    def find_problem(self) -> str:
         """Return why no group could be made, as far as reading shows."""
-        return self._groups.find_obstacle()
+        return self._groups.find_problem()
 
     def read(self) -> groups.Tree:
         """Read everything that is there."""
@@ -157,10 +157,11 @@ class Writer:
 
     def run(
         self,
-        steps: Iterable[transition.Step],
+        steps: Iterable[write_order.GroupChange],
         *,
         find_server: Callable[..., threads.Server] = threads.NoServer,
-        undo: Callable[[groups.Tree], Iterable[transition.Step]] | None = None,
+        undo: Callable[[groups.Tree], Iterable[write_order.GroupChange]]
+        | None = None,
     ) -> None:
         """Carry steps out, one by one, up to the first that fails.
 
@@ -173,14 +174,14 @@ class Writer:
             for step in steps:
                 LOG.debug('resctrl: %(step)s', {'step': step})
                 self._do(step, find_server)
-                is_made = is_made or isinstance(step, transition.Make)
+                is_made = is_made or isinstance(step, write_order.Make)
         except BaseException:
             if is_made and undo:
                 self._undo(undo)
             raise
 
     def _undo(
-        self, undo: Callable[[groups.Tree], Iterable[transition.Step]]
+        self, undo: Callable[[groups.Tree], Iterable[write_order.GroupChange]]
     ) -> None:
         """Remove a new group. Errors here are logged only.
 
@@ -196,28 +197,28 @@ class Writer:
 
     def _do(
         self,
-        step: transition.Step,
+        step: write_order.GroupChange,
         find_server: Callable[..., threads.Server],
     ) -> None:
         there = self.tree.groups
         match step:
-            case transition.Make(name=name):
+            case write_order.Make(name=name):
                 group = self._groups.make(name)
-            case transition.Remove(name=name):
+            case write_order.Remove(name=name):
                 self._groups.remove(name)
                 self._tree = self.tree.without(name)
                 return
-            case transition.Write(name=name):
+            case write_order.Write(name=name):
                 group = self._write(step, there[name])
-            case transition.SetCpus(name=name, cpus=cpus):
+            case write_order.SetCpus(name=name, cpus=cpus):
                 group = self._groups.write_cpus(there[name], cpus)
-            case transition.SetTasks(name=name, servers=servers):
+            case write_order.SetTasks(name=name, servers=servers):
                 server = (
                     find_server(*servers) if servers else threads.NoServer()
                 )
                 settle(self._groups, name, server, is_new=step.is_new)
                 return
-            case transition.TakeBack(name=name, server=uuid):
+            case write_order.TakeBack(name=name, server=uuid):
                 take_back(self._groups, name, find_server(uuid))
                 return
             case _:
@@ -225,11 +226,11 @@ class Writer:
         self._tree = self.tree.with_group(group)
 
     def _write(
-        self, step: transition.Write, group: groups.Group
+        self, step: write_order.Write, group: groups.Group
     ) -> groups.Group:
         is_default = group.name == groups.DEFAULT
         # The default group is read before each change anyway.
-        is_free = is_default and step.kind is transition.Kind.WIDEN
+        is_free = is_default and step.kind is write_order.WriteKind.WIDEN
         after = self._groups.write_schemata(
             group, step.values, is_checked=not is_free
         )
@@ -306,5 +307,5 @@ def take_back(
     raise errors.NotApplied(
         action=f'take the threads of the server out of {name}',
         reason=f'after {ROUNDS} times {tasks.format_threads(inside)} were '
-        'there again; have the software whose group this is leave them out',
+        'there again; configure the software of this group to leave them out',
     )

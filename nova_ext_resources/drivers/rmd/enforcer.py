@@ -12,7 +12,7 @@ import uuid
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources.conf.drivers import rmd
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import refusals
@@ -66,7 +66,7 @@ class RmdEnforcer(base.Enforcer):
     shares, and the attribute ``max`` of bandwidth has no effect.
     """
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = rmd.OPTS
     CHOOSES_UNITS = True
     # The kernel refuses CPUs that are offline. Then libpqos fails, and RMD
     # answers 200 to DELETE, and keeps the class of service and its ways.
@@ -90,7 +90,7 @@ class RmdEnforcer(base.Enforcer):
     ) -> None:
         super().__init__(options, host, entries, guests)
         self._client = loading.from_options(options)
-        self._pool = shared_pool.SharedPool(self._client)
+        self._pool = shared_pool.RmdSharedPool(self._client)
         self._grants = grants.Grants()
         self._is_ready = False
         # What list_applied saw.
@@ -160,9 +160,10 @@ class RmdEnforcer(base.Enforcer):
         if masks is None:
             LOG.warning(
                 'Host %(host)s: RMD lists server %(uuid)s, but the kernel '
-                'does not have ways %(ways)s, or its other settings: resctrl '
-                'was mounted anew, or the host was booted and RMD kept its '
-                'database, or another program changed it. It is applied again',
+                'lacks its ways %(ways)s or its other settings: resctrl was '
+                'mounted again, or the host was booted and RMD kept its '
+                'database, or another program changed the settings. They are '
+                'applied again',
                 {
                     'host': self.host,
                     'uuid': entry.consumer_uuid,
@@ -263,7 +264,7 @@ class RmdEnforcer(base.Enforcer):
             return masks
         masks = self._place(entry, wanted, found)
         self._check_domains(entry, masks)
-        self._check_unheld(entry, masks)
+        self._check_free(entry, masks)
         self._grants.add(entry.consumer_uuid, masks)
         return masks
 
@@ -342,7 +343,7 @@ class RmdEnforcer(base.Enforcer):
                 'cache_affinity among [ext_resources] claim_tests',
             )
 
-    def _check_unheld(
+    def _check_free(
         self, entry: assignment.Entry, masks: grants.Masks
     ) -> None:
         """Make sure that a new server has no ways of another one.
@@ -366,7 +367,7 @@ class RmdEnforcer(base.Enforcer):
                     f'RMD gave it ways {difference.describe(common)} of '
                     f'server {one.consumer_uuid}, which the kernel has lost; '
                     'the next audit applies them again, or the alarm '
-                    'not_in_force says why it cannot; then start the server '
+                    'not_applied says why it cannot; then start the server '
                     'once more',
                 )
 
@@ -377,9 +378,9 @@ class RmdEnforcer(base.Enforcer):
         try:
             yield
         except _NEVER as err:
-            held = getattr(err, 'held', entry.assignments)
+            assignments = getattr(err, 'assignments', entry.assignments)
             raise refusals.make_violated(
-                self.host, entry.consumer_uuid, held, str(err)
+                self.host, entry.consumer_uuid, assignments, str(err)
             ) from err
         except _BUSY as err:
             raise refusals.make_busy(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources.conf.drivers import rmd
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import client
@@ -18,11 +18,12 @@ from nova_ext_resources.drivers.rmd import grants
 from nova_ext_resources.drivers.rmd import loading
 from nova_ext_resources.drivers.rmd import workload
 from nova_ext_resources import exception
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_obj
+from nova_ext_resources.objects import reserved as reserved_mod
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ Offers: TypeAlias = dict[
 class RmdInventory(base.InventoryProvider):
     """Classes of service, and each last-level cache with its memory."""
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = rmd.OPTS
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class RmdInventory(base.InventoryProvider):
     ) -> None:
         super().__init__(options, host, entries)
         self._client = loading.from_options(options)
-        self._warned: set[str] = set()
+        self._logged = log_on_change.LogOnChange()
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return classes.define(
@@ -215,13 +216,11 @@ class RmdInventory(base.InventoryProvider):
 
     def _warn(self, effect: str, reason: str) -> None:
         """Log it once."""
-        if effect in self._warned:
-            return
-        self._warned.add(effect)
-        LOG.warning(
-            'Host %(host)s: %(effect)s, because %(reason)s',
-            {'host': self.host, 'effect': effect, 'reason': reason},
-        )
+        if self._logged.note(effect, effect):
+            LOG.warning(
+                'Host %(host)s: %(effect)s, because %(reason)s',
+                {'host': self.host, 'effect': effect, 'reason': reason},
+            )
 
 
 def _fail(reason: str) -> exception.DiscoveryFailed:
@@ -235,7 +234,7 @@ def _count_pools(workloads: Iterable[values.RmdWorkload]) -> int:
 
 def _find_reserved(
     cache: values.RmdCache, entries: Iterable[assignment.Entry]
-) -> reserved_obj.Reserved:
+) -> reserved_mod.Reserved:
     """Return what has reserved ways, as far as RMD reports it.
 
     It reports the ways of each pool that no control group uses. Of the others,
@@ -246,7 +245,7 @@ def _find_reserved(
         for entry in entries
     )
     pools = (cache.free.get(one, 0) for one in _POOLS)
-    return reserved_obj.Reserved(
+    return reserved_mod.Reserved(
         host=cache.free.get(values.OS, 0),
         pools=bitmask.unite((*burst, *pools)),
     )
@@ -275,7 +274,7 @@ def make_rdt(
         units={classes.CLOS: {'free': free}},
         traits=traits,
         reserved={
-            classes.CLOS: reserved_obj.Reserved(
+            classes.CLOS: reserved_mod.Reserved(
                 host=client.KEPT_CLOSIDS, pools=pools
             )
         },
@@ -287,7 +286,7 @@ def make_cache(
     cpus: Iterable[int],
     offers: Offers,
     traits: frozenset[str] = frozenset(),
-    reserved: reserved_obj.Reserved | None = None,
+    reserved: reserved_mod.Reserved | None = None,
 ) -> provider.HostProvider:
     """Return the provider of one last-level cache and its memory.
 

@@ -4,12 +4,12 @@
 
 from oslo_config import cfg
 
-from nova_ext_resources.drivers.rmd.api import client as client_mod
+from nova_ext_resources.drivers.rmd.api import client
 from nova_ext_resources.drivers.rmd.api import tls
 from nova_ext_resources.drivers.rmd.api import transport as transport_mod
 
 
-def from_options(options: cfg.ConfigOpts.GroupAttr) -> client_mod.RmdClient:
+def from_options(options: cfg.ConfigOpts.GroupAttr) -> client.RmdClient:
     """Make a client from the values of ``[ext_resources_rmd]``.
 
     :raises InvalidConfiguration: an option cannot be used
@@ -21,7 +21,7 @@ def from_options(options: cfg.ConfigOpts.GroupAttr) -> client_mod.RmdClient:
         timeout=options.timeout,
         retries=options.retries,
     )
-    return client_mod.RmdClient(
+    return client.RmdClient(
         transport,
         num_closids=options.num_closids,
         mba_mode=options.mba_mode if options.mba_mode != 'none' else None,

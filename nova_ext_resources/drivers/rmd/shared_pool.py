@@ -70,7 +70,7 @@ def list_members(
     return {}
 
 
-class SharedPool:
+class RmdSharedPool:
     """Lets servers into the pool, and out."""
 
     def __init__(self, client: client_mod.RmdClient) -> None:
@@ -131,8 +131,8 @@ class SharedPool:
             self._write(members)
         except errors.RmdError as err:
             LOG.error(
-                'RMD at %(url)s: the servers of the shared pool are out of '
-                'it until repair has let them in again: %(err)s',
+                'RMD at %(url)s: the servers of the shared pool lack its ways '
+                'until the repair has added them again: %(err)s',
                 {'url': self._client.url, 'err': err},
             )
 

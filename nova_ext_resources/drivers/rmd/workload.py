@@ -14,18 +14,18 @@ from a YAML file, and no memory bandwidth of any, nor beside any.
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from nova_ext_resources.drivers.rdt import classes as rdt_classes
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import assignment
 
 #: A server has ways of one of these.
-WAY_CLASSES = (rdt_classes.WAYS, rdt_classes.BURST, rdt_classes.SHARED)
+WAY_CLASSES = (classes.WAYS, classes.BURST, classes.SHARED)
 
 #: Resource class of memory bandwidth -> RMD's unit.
 UNITS: Mapping[str, values.MbaUnit] = {
-    rdt_classes.PERCENT: 'percentage',
-    rdt_classes.MBPS: 'mbps',
+    classes.PERCENT: 'percentage',
+    classes.MBPS: 'mbps',
 }
 
 #: RMD's unit -> resource class of memory bandwidth.
@@ -34,28 +34,28 @@ CLASSES = {unit: name for name, unit in UNITS.items()}
 #: RMD's plugin for P-states.
 PSTATE = 'pstate'
 
-_Held: TypeAlias = tuple[assignment.Assignment, ...]
+_Assignments: TypeAlias = tuple[assignment.Assignment, ...]
 
 
 class Impossible(Exception):
     """RMD can never do what the flavor requests; a sentence.
 
-    :ivar held: the assignments that are the reason
+    :ivar assignments: the assignments that are the reason
     """
 
-    def __init__(self, held: _Held, reason: str) -> None:
+    def __init__(self, assignments: _Assignments, reason: str) -> None:
         super().__init__(reason)
-        self.held = held
+        self.assignments = assignments
 
 
-def find_ways(entry: assignment.Entry) -> _Held:
+def find_ways(entry: assignment.Entry) -> _Assignments:
     """Return the ways, or places in the shared pool, of a server."""
-    return rdt_classes.pick(entry.assignments, *WAY_CLASSES)
+    return classes.pick(entry.assignments, *WAY_CLASSES)
 
 
 def is_shared(entry: assignment.Entry) -> bool:
     """Return whether a server has a place in the shared pool."""
-    return bool(rdt_classes.pick(entry.assignments, rdt_classes.SHARED))
+    return bool(classes.pick(entry.assignments, classes.SHARED))
 
 
 def make(
@@ -78,7 +78,7 @@ def make(
         raise Impossible(
             entry.assignments,
             'RMD allocates nothing without cache ways; request '
-            f'resources:{rdt_classes.WAYS} too',
+            f'resources:{classes.WAYS} too',
         )
     if not entry.cpus:
         raise Impossible(
@@ -88,9 +88,9 @@ def make(
         )
     resource_class, amount = ways[0].resource_class, ways[0].amount
     most, least = amount, amount
-    if resource_class == rdt_classes.BURST:
+    if resource_class == classes.BURST:
         most = _find_most(ways, burst_ways, policy)
-    elif resource_class == rdt_classes.SHARED:
+    elif resource_class == classes.SHARED:
         most = least = 0
     mba = _find_limit(entry)
     if policy is not None:
@@ -112,7 +112,7 @@ def is_like(found: values.RmdWorkload, entry: assignment.Entry) -> bool:
     compares too.
     """
     ways = find_ways(entry)
-    is_guaranteed = ways and ways[0].resource_class == rdt_classes.WAYS
+    is_guaranteed = ways and ways[0].resource_class == classes.WAYS
     return bool(
         ways
         and found.core_ids == entry.cpus
@@ -123,7 +123,7 @@ def is_like(found: values.RmdWorkload, entry: assignment.Entry) -> bool:
 
 
 def _find_most(
-    ways: _Held, burst_ways: int, policy: values.RmdPolicy | None
+    ways: _Assignments, burst_ways: int, policy: values.RmdPolicy | None
 ) -> int:
     """Return the most ways that a server of the best-effort pool may have.
 
@@ -138,22 +138,22 @@ def _find_most(
         raise Impossible(
             ways,
             f'RMD treats {amount} to {most} ways as guaranteed ones; request '
-            f'resources:{rdt_classes.WAYS}={amount}, or set '
-            f'resource:{rdt_classes.BURST}:max to {amount + 1} or more',
+            f'resources:{classes.WAYS}={amount}, or set '
+            f'resource:{classes.BURST}:max to {amount + 1} or more',
         )
     return int(most)
 
 
 def _find_limit(entry: assignment.Entry) -> values.MbaLimit | None:
-    for one in rdt_classes.pick(entry.assignments, *rdt_classes.BANDWIDTHS):
+    for one in classes.pick(entry.assignments, *classes.BANDWIDTHS):
         return values.MbaLimit(
-            unit=UNITS[one.resource_class], value=rdt_classes.get_limit(one)
+            unit=UNITS[one.resource_class], value=classes.get_limit(one)
         )
     return None
 
 
 def _check_policy(
-    ways: _Held,
+    ways: _Assignments,
     requested: tuple[int, int],
     mba: values.MbaLimit | None,
     policy: values.RmdPolicy,
@@ -178,7 +178,9 @@ def _check_policy(
 
 
 def _find_plugins(
-    entry: assignment.Entry, ways: _Held, policy: values.RmdPolicy | None
+    entry: assignment.Entry,
+    ways: _Assignments,
+    policy: values.RmdPolicy | None,
 ) -> dict[str, dict[str, Any]]:
     """Return settings of plugins; the flavor's replace the policy's."""
     wishes = entry.enforcers.get('rmd', {})
@@ -193,7 +195,7 @@ def _find_plugins(
     }
     if pstate:
         plugins[PSTATE] = {**plugins.get(PSTATE, {}), **pstate}
-    if plugins and ways[0].resource_class == rdt_classes.SHARED:
+    if plugins and ways[0].resource_class == classes.SHARED:
         raise Impossible(
             ways,
             'all servers of the shared pool are one workload of RMD, which '

@@ -16,14 +16,15 @@ from typing import ClassVar, TypeAlias
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import shared_pool as conf
+from nova_ext_resources.conf.drivers import shared_pool
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import readers
 from nova_ext_resources.drivers.shared_pool import sources
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 
@@ -39,7 +40,7 @@ _Signature: TypeAlias = tuple[int, int, int]
 class SharedPoolInventory(base.InventoryProvider):
     """Reports the pools of a YAML file."""
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = shared_pool.OPTS
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class SharedPoolInventory(base.InventoryProvider):
         self._path = pathlib.Path(options.pools_file)
         self._ceph_command = _split_command(options.ceph_command)
         self._signature: _Signature | None = None
-        self._readers: dict[str, readers.Reader] = {}
+        self._readers: dict[str, readers.PoolReader] = {}
         self._bad: tuple[pool_file.BadPool, ...] = ()
-        self._states: dict[str, readers.State] = {}
-        self._reported: frozenset[str] = frozenset()
+        self._states: dict[str, readers.PoolState] = {}
+        self._logged = log_on_change.LogOnChange(f'Host {host}: ')
         option = '[ext_resources_shared_pool] pools_file'
         with values.checked(option, options.pools_file):
             self._read_file()
@@ -68,7 +69,7 @@ class SharedPoolInventory(base.InventoryProvider):
         return self.left_out
 
     @property
-    def pools(self) -> tuple[pool_obj.SharedPool, ...]:
+    def pools(self) -> tuple[pool.SharedPool, ...]:
         return tuple(
             dataclasses.replace(
                 self._readers[name].definition.pool,
@@ -107,10 +108,10 @@ class SharedPoolInventory(base.InventoryProvider):
         self._states = {
             name: one.find_state() for name, one in self._readers.items()
         }
-        self._report()
+        self._logged.log_new(LOG.error, sorted(map(str, self.problems)))
         return tuple(
             provider.HostProvider(
-                key=pool_obj.make_key(one.name),
+                key=pool.make_key(one.name),
                 inventories={},
                 aggregates=frozenset({one.aggregate_uuid}),
             )
@@ -157,7 +158,7 @@ class SharedPoolInventory(base.InventoryProvider):
                 self._readers.setdefault(one.name, before[one.name])
             LOG.error(
                 'Host %(host)s: pool %(name)s of %(path)s cannot be used, and '
-                'stays as it was: %(reason)s',
+                'keeps its former entry: %(reason)s',
                 {
                     'host': self.host,
                     'name': one.name,
@@ -168,13 +169,13 @@ class SharedPoolInventory(base.InventoryProvider):
 
     def _find_reader(
         self,
-        before: dict[str, readers.Reader],
+        before: dict[str, readers.PoolReader],
         one: pool_file.Definition,
-    ) -> readers.Reader:
+    ) -> readers.PoolReader:
         known = before.get(one.pool.name)
         if known is not None and known.definition == one:
             return known
-        return readers.Reader(
+        return readers.PoolReader(
             one,
             sources.Source(
                 kind=one.source,
@@ -186,15 +187,6 @@ class SharedPoolInventory(base.InventoryProvider):
             ),
             interval=self.options.interval,
         )
-
-    def _report(self) -> None:
-        """Log each failure once."""
-        texts = frozenset(map(str, self.problems))
-        for text in sorted(texts - self._reported):
-            LOG.error(
-                'Host %(host)s: %(text)s', {'host': self.host, 'text': text}
-            )
-        self._reported = texts
 
 
 def _split_command(text: str) -> list[str]:
@@ -209,7 +201,7 @@ def _split_command(text: str) -> list[str]:
         return words
 
 
-def _explain(one: pool_file.Definition, state: readers.State) -> str:
+def _explain(one: pool_file.Definition, state: readers.PoolState) -> str:
     last = (
         'It has not been read since the start'
         if state.reading is None

@@ -26,7 +26,7 @@ import jsonschema
 import os_traits
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
@@ -131,7 +131,7 @@ def find_undated(one: Definition, reading: pool.Reading) -> str:
     key = 'max_age' if one.max_age else f'others_use {pool.NOT_ALLOCATED}'
     return (
         f'{reading.undated}, and {key} needs the time of the document: let '
-        f'the source tell it, or remove {key} from the entry'
+        f'the source report the time, or remove {key} from the entry'
     )
 
 
@@ -170,8 +170,8 @@ def _list_errors(entry: Any) -> Iterator[str]:
             entry.get('resource_class') == 'DISK_GB'
         ):
             yield (
-                'every host reports its own DISK_GB beside that of the pool '
-                '(bug 1784020 of Nova); use a class of your own, and '
+                'every host also reports its own DISK_GB beside the pool (bug '
+                '1784020 of Nova); use a class of your own, and '
                 'resources:DISK_GB=0 in flavors'
             )
         return
@@ -200,8 +200,8 @@ def _list_errors(entry: Any) -> Iterator[str]:
 def _list_without_effect(entry: dict[str, Any]) -> Iterator[str]:
     for key in entry.keys() - {'name', 'resource_class', 'source'}:
         yield (
-            f'{key}: with source none, this host does not read the pool, and '
-            'the entry of the hosts that do counts; remove it'
+            f'{key}: with source none, this host does not read the pool; only '
+            'the reading hosts set this key; remove it'
         )
 
 
@@ -229,8 +229,8 @@ def _list_clashes(
             yield 'name: another pool has it'
         if one.pool.resource_class == entry['resource_class']:
             yield (
-                f'resource_class: pool {one.pool.name} has it too, and a '
-                'server that moves could be given units of the other pool'
+                f'resource_class: pool {one.pool.name} has it too, so a '
+                'moving server could get units of the other pool'
             )
 
 

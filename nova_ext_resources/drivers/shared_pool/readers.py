@@ -6,13 +6,11 @@
 Then no second thread is started beside it.
 """
 
-from collections.abc import Callable
 import dataclasses
-import datetime
 import threading
-import time
 
 
+from nova_ext_resources import clocks
 from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import sources
 from nova_ext_resources.objects import pool
@@ -24,7 +22,7 @@ EARLY = 0.85
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PoolState:
     """What is known of a pool. Replaced, and never changed.
 
     :ivar reading: the last good one; None: none since the start
@@ -37,11 +35,10 @@ class State:
     failure: str = ''
 
 
-class Reader:
+class PoolReader:
     """Reads one source again and again. Used by one thread at a time.
 
     :param interval: seconds from one reading to the next
-    :param monotonic: returns seconds that no step of the clock changes
     """
 
     def __init__(
@@ -50,18 +47,16 @@ class Reader:
         source: sources.Source,
         *,
         interval: float,
-        clock: Callable[[], datetime.datetime] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: clocks.Clock = clocks.MACHINE,
     ) -> None:
         self.definition = definition
         self._source = source
         self._interval = interval
-        self._clock = clock or sources.read_clock
-        self._monotonic = monotonic
-        self._state = State()
+        self._clock = clock
+        self._state = PoolState()
         self._thread: threading.Thread | None = None
         self._began_at = 0.0
-        self._began_on = self._clock()
+        self._began_on = self._clock.read()
 
     @property
     def is_reading(self) -> bool:
@@ -79,7 +74,7 @@ class Reader:
         """
         if not self.definition.pool.is_read:
             return
-        now = self._monotonic()
+        now = self._clock.monotonic()
         is_due = self._thread is None or (
             now - self._began_at >= self._interval * EARLY
         )
@@ -90,7 +85,7 @@ class Reader:
             name=f'ext-resources-pool-{self.definition.pool.name}',
             daemon=True,
         )
-        self._began_at, self._began_on = now, self._clock()
+        self._began_at, self._began_on = now, self._clock.read()
         # It may fail for the moment: then it is due at once.
         thread.start()
         self._thread = thread
@@ -98,7 +93,7 @@ class Reader:
     def wait(self, deadline: float) -> None:
         """Wait for the reading that was started, until a time."""
         if self._thread is not None:
-            self._thread.join(max(deadline - self._monotonic(), 0.0))
+            self._thread.join(max(deadline - self._clock.monotonic(), 0.0))
 
     def _read(self) -> None:
         """Read once; a failure keeps the last good reading."""
@@ -115,19 +110,19 @@ class Reader:
                 self._fail(failure)
             else:
                 # Of a document, only the clock tells when it was written.
-                age = (self._clock() - found.read_at).total_seconds()
-                self._state = State(
-                    reading=found, taken_at=self._monotonic() - age
+                age = (self._clock.read() - found.read_at).total_seconds()
+                self._state = PoolState(
+                    reading=found, taken_at=self._clock.monotonic() - age
                 )
 
     def _fail(self, failure: str) -> None:
         self._state = dataclasses.replace(self._state, failure=failure)
 
-    def find_state(self) -> State:
+    def find_state(self) -> PoolState:
         """Return what is known now, and what is wrong with it."""
         state = self._state
         hangs = self.is_reading and (
-            self._monotonic() - self._began_at >= self._interval
+            self._clock.monotonic() - self._began_at >= self._interval
         )
         if hangs:
             since = self._began_on.isoformat(timespec='seconds')
@@ -139,7 +134,7 @@ class Reader:
             max_age
             and state.reading
             and not state.failure
-            and self._monotonic() - state.taken_at > max_age
+            and self._clock.monotonic() - state.taken_at > max_age
         ):
             return dataclasses.replace(
                 state, failure=f'it is older than max_age ({max_age} seconds)'

@@ -10,7 +10,7 @@ import datetime
 import math
 from typing import Any
 
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 

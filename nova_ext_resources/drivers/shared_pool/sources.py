@@ -11,9 +11,9 @@ import subprocess
 import time
 from typing import TypeAlias
 
-from oslo_utils import timeutils
 import requests
 
+from nova_ext_resources import clocks
 from nova_ext_resources.drivers.shared_pool import reading
 from nova_ext_resources.objects import pool
 
@@ -68,7 +68,7 @@ def _read_statvfs(source: Source) -> pool.Reading:
         available=found.f_bavail,
         block_size=found.f_frsize,
         unit_size=source.unit_size,
-        read_at=read_clock(),
+        read_at=clocks.MACHINE.read(),
     )
 
 
@@ -94,7 +94,7 @@ def _read_ceph(source: Source) -> pool.Reading:
             f'{text[-500:]}'
         ) from err
     return reading.parse_ceph(
-        done.stdout, source.location, source.unit_size, read_clock()
+        done.stdout, source.location, source.unit_size, clocks.MACHINE.read()
     )
 
 
@@ -107,12 +107,15 @@ def _read_file(source: Source) -> pool.Reading:
         source,
         text,
         datetime.datetime.fromtimestamp(written_at, datetime.UTC),
-        read_clock(),
+        clocks.MACHINE.read(),
     )
 
 
 def _read_http(source: Source) -> pool.Reading:
-    asked_at, deadline = read_clock(), time.monotonic() + source.timeout
+    asked_at, deadline = (
+        clocks.MACHINE.read(),
+        time.monotonic() + source.timeout,
+    )
     # requests raises OSError and ValueError only, while the body is read also.
     with requests.get(
         source.location,
@@ -185,12 +188,6 @@ def _parse_document(
 def _check_size(size: int) -> None:
     if size > MAX_BYTES:
         raise ValueError(f'it is longer than {MAX_BYTES} bytes')
-
-
-def read_clock() -> datetime.datetime:
-    """Return the time now; aware, UTC."""
-    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
-    return now
 
 
 #: Name in a definition -> how it is read.

@@ -10,24 +10,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
-from nova_ext_resources.conf import sriov as conf
+from nova_ext_resources.conf.drivers import sriov
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.devices import assignments
 from nova_ext_resources.drivers.devices import counted
 from nova_ext_resources.drivers.devices import device_spec
-from nova_ext_resources.drivers.devices import held
-from nova_ext_resources.drivers.devices import report
 from nova_ext_resources.drivers.sriov import missing
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import owners
 from nova_ext_resources.drivers.sriov import physnets
 from nova_ext_resources.drivers.sriov import sysfs
 from nova_ext_resources.drivers.sriov import traits
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
 
 #: Begins the keys of providers. The address alone would make the name that
 #: Nova gives to its own provider of the same card.
@@ -45,8 +48,8 @@ class SriovInventory(base.InventoryProvider):
     :param nova: Nova's own options, by group
     """
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
-    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = sriov.OPTS
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = sriov.NOVA_OPTS
 
     def __init__(
         self,
@@ -77,7 +80,9 @@ class SriovInventory(base.InventoryProvider):
         self._cards: dict[str, sysfs.PhysicalFunction] = {}
         self._left_out: frozenset[str] = frozenset()
         self._problems: tuple[alarm.Problem, ...] = ()
-        self._report = report.Report('sriov', host)
+        prefix = f'Host {host}: inventory provider sriov: '
+        self._faults = log_on_change.LogOnChange(prefix)
+        self._notes = log_on_change.LogOnChange(prefix)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -102,7 +107,7 @@ class SriovInventory(base.InventoryProvider):
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         seen, agent = self._read()
-        holders = held.Held(
+        holders = assignments.DeviceAssignments(
             {**before, **self.list_entries()}, PREFIX, self._class
         )
         found = {card.address: card for card in seen.functions}
@@ -115,7 +120,7 @@ class SriovInventory(base.InventoryProvider):
             own.list_problems(found.values(), holders.all_names)
         )
         faults = [
-            f'{one} cannot be read ({reason}); what is known of it stays'
+            f'{one} cannot be read ({reason}); its former state is still used'
             for one, reason in seen.unsteady.items()
         ] + [
             f'{one.address} does not answer: the card has failed'
@@ -131,10 +136,11 @@ class SriovInventory(base.InventoryProvider):
             one, reasons = self._make(address, card, own, holders, is_unknown)
             left_out += reasons
             made += [one] if one else []
-        self._report.log(faults, left_out)
+        self._faults.log_new(LOG.warning, faults)
+        self._notes.log_new(LOG.info, left_out)
         return tuple(made)
 
-    def _read(self) -> tuple[sysfs.Seen, neutron.Agent]:
+    def _read(self) -> tuple[sysfs.SriovScan, neutron.NeutronAgent]:
         """Read the host.
 
         :raises DiscoveryFailed: nothing can be reported this time
@@ -147,14 +153,14 @@ class SriovInventory(base.InventoryProvider):
         self,
         cards: Iterable[sysfs.PhysicalFunction],
         others: frozenset[str],
-        agent: neutron.Agent,
-    ) -> owners.Owners:
+        agent: neutron.NeutronAgent,
+    ) -> owners.FunctionOwners:
         """Return who else has functions.
 
         :param others: interfaces of other devices
         """
         known = others.union(*(one.names for one in cards))
-        return owners.Owners(
+        return owners.FunctionOwners(
             nova=self._specs,
             agent=agent,
             excluded=self._excluded,
@@ -182,8 +188,8 @@ class SriovInventory(base.InventoryProvider):
         self,
         address: str,
         card: sysfs.PhysicalFunction,
-        own: owners.Owners,
-        holders: held.Held,
+        own: owners.FunctionOwners,
+        holders: assignments.DeviceAssignments,
         is_unknown: bool,
     ) -> tuple[provider.HostProvider | None, list[str]]:
         """Return a card's provider, and what is left out of it.

@@ -22,17 +22,21 @@ _AGENT = '[sriov_nic] physical_device_mappings'
 
 #: Option -> how it names a function whose interface comes and goes.
 _ADVICE = {
-    _EXCLUDED: 'Give the PCI address of the function in place of the name, or '
-    'remove the name',
-    _NOVA: 'Give the "address" of the function in place of "devname", or '
-    'remove the entry',
+    _EXCLUDED: (
+        'Write the PCI address of the function instead of the name, or '
+        'remove the name'
+    ),
+    _NOVA: (
+        'Write the "address" of the function instead of "devname", or remove '
+        'the entry'
+    ),
     _AGENT: 'Give the physical function its interface back, or remove the '
     'mapping',
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingInterface:
     """One interface.
 
     :ivar option: that names it
@@ -68,10 +72,9 @@ class Missing:
         return alarm.Problem(
             alarm=alarm.RESOURCES_LEFT_OUT,
             subject=f'{self.option} {self.interface}',
-            text=f'{self.named}, and this host does not have that interface '
-            'now. Its function may be in use, and cannot be told from '
-            f'{functions}: servers get none of these. '
-            f'{_ADVICE[self.option]}',
+            text=f'{self.named}, but this host does not have that interface '
+            'now. Its function may be in use, and may be any of '
+            f'{functions}: servers get none of these. {_ADVICE[self.option]}',
         )
 
 
@@ -80,25 +83,25 @@ def find(
     *,
     excluded: Iterable[str],
     nova: Iterable[device_spec.DeviceSpec],
-    agent: neutron.Agent,
-) -> tuple[Missing, ...]:
+    agent: neutron.NeutronAgent,
+) -> tuple[MissingInterface, ...]:
     """Return what is named and missing.
 
     :param known: all interfaces that the host has now
     """
     named = (
         *(
-            Missing(option=_EXCLUDED, interface=name)
+            MissingInterface(option=_EXCLUDED, interface=name)
             for name in sorted(excluded)
             if not files.parse_address(name)
         ),
         *(
-            Missing(option=_NOVA, interface=spec.interface, spec=spec)
+            MissingInterface(option=_NOVA, interface=spec.interface, spec=spec)
             for spec in nova
             if spec.interface
         ),
         *(
-            Missing(
+            MissingInterface(
                 option=_AGENT,
                 interface=name,
                 is_physical=True,

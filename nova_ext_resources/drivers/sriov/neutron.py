@@ -17,7 +17,7 @@ _GROUP = 'sriov_nic'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class NeutronAgent:
     """What the agent manages.
 
     :ivar interfaces: of physical functions
@@ -35,7 +35,7 @@ class Agent:
         return bool(own) and one.address not in self.excluded
 
 
-def read(paths: Iterable[str]) -> Agent:
+def read(paths: Iterable[str]) -> NeutronAgent:
     """Read the agent's files; one that does not exist has nothing.
 
     :raises OSError: one cannot be read
@@ -59,7 +59,7 @@ def read(paths: Iterable[str]) -> Agent:
                 address.strip().lower()
                 for address in one.partition(':')[2].split(';')
             )
-    return Agent(
+    return NeutronAgent(
         interfaces=frozenset(filter(None, interfaces)),
         excluded=frozenset(filter(None, excluded)),
     )

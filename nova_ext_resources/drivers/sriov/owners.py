@@ -13,7 +13,7 @@ from nova_ext_resources.objects import alarm
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Owners:
+class FunctionOwners:
     """Who else has virtual functions of this host.
 
     :ivar excluded: addresses and interfaces of functions that the operator
@@ -22,9 +22,9 @@ class Owners:
     """
 
     nova: tuple[device_spec.DeviceSpec, ...] = ()
-    agent: neutron.Agent
+    agent: neutron.NeutronAgent
     excluded: frozenset[str] = frozenset()
-    absent: tuple[missing.Missing, ...] = ()
+    absent: tuple[missing.MissingInterface, ...] = ()
 
     def find(
         self, one: sysfs.VirtualFunction, parent: sysfs.PhysicalFunction
@@ -55,11 +55,11 @@ class Owners:
     def list_problems(
         self,
         cards: Iterable[sysfs.PhysicalFunction],
-        held: Container[str],
+        used: Container[str],
     ) -> Iterator[alarm.Problem]:
         """Report what is left out because it may be what an option names.
 
-        :param held: addresses of functions that servers hold: they are not
+        :param used: addresses of functions that servers hold: they are not
             left out
         """
         for absent in self.absent:
@@ -68,7 +68,7 @@ class Owners:
                 for parent in cards
                 for one in parent.functions
                 if absent.may_be_of(one, parent)
-                and one.address not in held
+                and one.address not in used
                 and not self._find_certain(one, parent)
             ]
             if addresses:
@@ -76,7 +76,7 @@ class Owners:
 
 
 def sort(
-    owners: Owners, parent: sysfs.PhysicalFunction
+    owners: FunctionOwners, parent: sysfs.PhysicalFunction
 ) -> tuple[list[sysfs.VirtualFunction], dict[str, list[str]]]:
     """Return what may be allocated, and reason -> what is left out."""
     ours: list[sysfs.VirtualFunction] = []

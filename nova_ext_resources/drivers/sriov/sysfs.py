@@ -105,7 +105,7 @@ class PhysicalFunction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SriovScan:
     """All that was read.
 
     :ivar functions: by address
@@ -133,7 +133,7 @@ def parse_device(text: str) -> str:
     )
 
 
-def read(root: str) -> Seen:
+def read(root: str) -> SriovScan:
     """Read all network cards with SR-IOV.
 
     :param root: ``/sys``
@@ -160,7 +160,7 @@ def read(root: str) -> Seen:
             # Unplugged meanwhile: it is as if it had never been there.
             if os.path.lexists(path):
                 unsteady[name] = str(err)
-    return Seen(
+    return SriovScan(
         functions=tuple(functions),
         others=frozenset(others),
         unsteady=unsteady,

@@ -21,8 +21,8 @@ _Entry: TypeAlias = definitions.StaticResource | definitions.BadDefinition
 Lost: TypeAlias = dict[definitions.Place, definitions.BadDefinition]
 
 _NOTHING = (
-    'nothing of it is offered, and nothing is deleted from placement until it '
-    'is corrected'
+    'none of its resources is offered, and nothing is deleted from placement, '
+    'until it is corrected'
 )
 
 
@@ -61,13 +61,13 @@ class Contents:
 
         :param types: trackers that an entry may name
         """
-        kept = [k for k, v in self._former.items() if v.path == file.path]
+        places = [k for k, v in self._former.items() if v.path == file.path]
         lost = {
             place: one
             for place, one in self._former_lost.items()
             if one.path == file.path
         }
-        if not kept:
+        if not places:
             # What another file has defined so far, that may go on to define.
             lost = {
                 one.places[0]: one
@@ -75,10 +75,10 @@ class Contents:
                 if one.places[0] not in self._former
             } | lost
         self.left_out.add(file.path)
-        self._fill(kept, lost)
+        self._fill(places, lost)
         effect = (
             'its last good contents are used until nova-compute is restarted'
-            if kept
+            if places
             else _NOTHING
         )
         self.errors.append(
@@ -86,9 +86,9 @@ class Contents:
             f'{file.reason}; {file.advice}'
         )
 
-    def _fill(self, kept: Iterable[definitions.Place], lost: Lost) -> None:
+    def _fill(self, places: Iterable[definitions.Place], lost: Lost) -> None:
         """Fill places that are free as they were before."""
-        for place in kept:
+        for place in places:
             if place not in self.lost:
                 self.resources.setdefault(place, self._former[place])
         for place, one in lost.items():

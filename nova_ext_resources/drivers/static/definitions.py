@@ -31,7 +31,7 @@ import os_resource_classes
 import os_traits
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import resource
 
@@ -160,10 +160,10 @@ class BadDefinition:
         where = f'{self.origin} ({self.name or "without a name"})'
         return [f'{where}: {one}' for one in self.reason.splitlines()]
 
-    def make_closed(self, held: int) -> StaticResource | None:
+    def make_closed(self, amount: int) -> StaticResource | None:
         """Make the resource as servers of this host hold all of it.
 
-        :param held: how much they hold, 1 or more
+        :param amount: how much they hold, 1 or more
         :return: None if it has no provider or name that could be meant
         """
         _node, rp_key, name = self.places[0]
@@ -179,7 +179,7 @@ class BadDefinition:
                 units='units',
                 description='Its definition cannot be read.',
             ),
-            inventory=inventory_obj.Inventory(total=held, reserved=held),
+            inventory=inventory_obj.Inventory(total=amount, reserved=amount),
             traits=frozenset(),
         )
 
@@ -324,13 +324,13 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
 def _list_node_reasons(data: Any, kind: str) -> Iterator[str]:
     if kind != 'count':
         yield (
-            f'type {kind} is not for bare-metal nodes, of which placement '
-            'alone counts the resources; use count'
+            f'type {kind} is not for bare-metal nodes, whose resources only '
+            'placement counts; use count'
         )
     if data['inventory'].get('allocation_ratio', 1) > 1:
         yield (
-            'a bare-metal node is of one server, which cannot have more than '
-            'there is; leave out allocation_ratio'
+            'a bare-metal node belongs to one server, which cannot have more '
+            'than its total; leave out allocation_ratio'
         )
     for node in data['nodes']:
         if not _find_uuid(node):

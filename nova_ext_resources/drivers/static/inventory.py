@@ -14,9 +14,10 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base
-from nova_ext_resources.drivers.static import broken as broken_mod
+from nova_ext_resources.drivers.static import broken
 from nova_ext_resources.drivers.static import contents as contents_mod
 from nova_ext_resources.drivers.static import definitions as definitions_mod
+from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
@@ -73,6 +74,7 @@ Possible values:
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
         self._contents = contents_mod.Contents()
+        self._logged = log_on_change.LogOnChange(f'Host {host}: ')
         option = '[ext_resources_static] definitions_file'
         with values.checked(option, self._path):
             self._read()
@@ -167,7 +169,7 @@ Possible values:
             self._contents.resources, self._contents.lost
         )
         are_read = [self._add(contents, path) for path, _ in signature]
-        self._report(contents)
+        self._logged.log_new(LOG.error, contents.errors)
         self._contents = contents
         self._signature = signature if all(are_read) else ()
 
@@ -178,22 +180,16 @@ Possible values:
             text = pathlib.Path(path).read_text(encoding='utf-8')
             parsed = definitions_mod.parse(text, path, self._types)
         except OSError as err:
-            file = broken_mod.BrokenFile(
+            file = broken.BrokenFile(
                 path=path, reason=err.strerror or str(err), is_readable=False
             )
         except ValueError as err:  # UnicodeDecodeError is one
-            file = broken_mod.BrokenFile(path=path, reason=str(err), text=text)
+            file = broken.BrokenFile(path=path, reason=str(err), text=text)
         else:
             contents.add(parsed)
             return True
         contents.keep(file, self._types)
         return file.is_readable
-
-    def _report(self, contents: contents_mod.Contents) -> None:
-        """Log each error that is new."""
-        for line in contents.errors:
-            if line not in self._contents.errors:
-                LOG.error('Host %s: %s', self.host, line)
 
 
 def _make_providers(

@@ -18,7 +18,7 @@ import pathlib
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 LOG = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Progress:
         return None
 
 
-class Journal:
+class HandoverJournal:
     """The file of one ledger.
 
     :param ledger_path: the ledger, which the caller has locked
@@ -153,22 +153,22 @@ def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
         that servers have left is enabled
     :raises LedgerError: the file is damaged or cannot be read
     """
-    found = Journal(ledger_path).read()
+    found = HandoverJournal(ledger_path).read()
     if found is None:
         return
     source, target = found.source, found.target
     back = f'{COMMAND} --from {target} --to {source} to go back'
     if found.phase is not Phase.DONE:
         reason = (
-            f'a hand-over from {source} to {target} has begun and has not '
-            f'ended. Run {COMMAND} --from {source} --to {target} again to '
+            f'a hand-over from {source} to {target} has begun and is not '
+            f'complete. Run {COMMAND} --from {source} --to {target} again to '
             f'complete it, or {back}'
         )
     elif source in enabled:
         reason = (
-            f'servers of this host were handed over from {source} to {target}.'
-            f' Write {target} in its place in inventory_providers and '
-            f'enforcers, or run {back}'
+            f'servers of this host were handed over from {source} to '
+            f'{target}. Replace {source} by {target} in inventory_providers '
+            f'and enforcers, or run {back}'
         )
     else:
         return
@@ -186,14 +186,14 @@ def forget(ledger_path: str, enabled: Collection[str]) -> None:
 
     :param enabled: the plugins that the host runs with
     """
-    journal = Journal(ledger_path)
+    journal = HandoverJournal(ledger_path)
     try:
         found = journal.read()
         if found and found.phase is Phase.DONE and found.target in enabled:
             journal.remove()
     except exception.LedgerError as err:
         LOG.warning(
-            'The journal of a completed hand-over could not be removed, and '
-            'this will be retried at the next start of nova-compute: %(err)s',
+            'Could not remove the journal of a completed hand-over; this will '
+            'be retried at the next start of nova-compute: %(err)s',
             {'err': err},
         )

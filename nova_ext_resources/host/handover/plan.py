@@ -13,20 +13,20 @@ import dataclasses
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
-from nova_ext_resources.host import view as view_mod
+from nova_ext_resources.host.inventory import view as view_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import requirement
 
 Assignment = assignment.Assignment
 Entry = assignment.Entry
-HostView = view_obj.HostView
+HostView = host_view.HostView
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class HandoverPlan:
     """The entries to apply, in this order, and what prevents that.
 
     :ivar obstacles: sentences; with any of them the hand-over is impossible
@@ -37,7 +37,7 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class HandoverTarget:
     """The new backend, and how servers claim there.
 
     :ivar name: of its entry points
@@ -59,7 +59,7 @@ class Target:
         *,
         applied: Collection[Entry] = (),
         is_before: bool = False,
-    ) -> Plan:
+    ) -> HandoverPlan:
         """Plan which units servers get.
 
         :param entries: what will be applied
@@ -68,15 +68,17 @@ class Target:
             old backend, so that the target may see them as used; they count
             as free
         """
-        held = view_mod.list_held((*entries, *applied))
+        assignments = view_mod.list_assignments((*entries, *applied))
         # The ledger knows the uuids of all providers that matter here.
         uuids = {one.key: one.key for one in self.found}
-        uuids.update((one.rp_key, one.rp_uuid) for one in held)
+        uuids.update((one.rp_key, one.rp_uuid) for one in assignments)
         view = view_mod.make_view(
             self.found,
             uuids=uuids,
             trackers=self.trackers,
-            settled=held if is_before else view_mod.list_held(applied),
+            settled=assignments
+            if is_before
+            else view_mod.list_assignments(applied),
             resource_classes=frozenset(),
             constraints=self.constraints,
         )
@@ -87,13 +89,15 @@ class Target:
         plan = self._claim_all(view, stable, keep=True)
         if plan.obstacles:
             plan = self._claim_all(view, ranked, keep=False)
-        too_many = self._list_overbooked(held)
+        too_many = self._list_overbooked(assignments)
         return dataclasses.replace(plan, obstacles=too_many + plan.obstacles)
 
-    def _list_overbooked(self, held: Iterable[Assignment]) -> tuple[str, ...]:
+    def _list_overbooked(
+        self, assignments: Iterable[Assignment]
+    ) -> tuple[str, ...]:
         """Explain of what servers hold more than there will ever be."""
         used: collections.Counter[tuple[str, str]] = collections.Counter()
-        for one in held:
+        for one in assignments:
             used[one.rp_key, one.resource_class] += one.amount
         return tuple(
             f'{name} of {one.key}: servers hold {used[one.key, name]}, '
@@ -105,7 +109,7 @@ class Target:
 
     def _claim_all(
         self, view: HostView, entries: Iterable[Entry], *, keep: bool
-    ) -> Plan:
+    ) -> HandoverPlan:
         """Claim for one server after the other.
 
         :param keep: whether servers keep the units that they have where those
@@ -129,23 +133,25 @@ class Target:
                 dataclasses.replace(entry, state=state, assignments=units)
             )
             view = view_mod.book(view, planned[-1:], self.trackers)
-        return Plan(entries=tuple(planned), obstacles=tuple(obstacles))
+        return HandoverPlan(entries=tuple(planned), obstacles=tuple(obstacles))
 
     def _claim(
         self, view: HostView, entry: Entry
-    ) -> tuple[dict[view_obj.Place, Assignment], list[str]]:
+    ) -> tuple[dict[host_view.Place, Assignment], list[str]]:
         """Return what a server would get at each place, and why it cannot."""
-        held = [a for a in entry.assignments if self.serves(a.resource_class)]
+        assignments = [
+            a for a in entry.assignments if self.serves(a.resource_class)
+        ]
         missing = [
             f'{self.name} does not offer {one.resource_class} of {one.rp_key}'
-            for one in held
+            for one in assignments
             if _place(one) not in view.tracked
         ]
         if missing:
             return {}, missing
         made = decide.decide(
             view,
-            self._make_request(view, entry, held),
+            self._make_request(view, entry, assignments),
             trackers=self.trackers,
             tests=self.tests,
             may_move=False,
@@ -158,11 +164,11 @@ class Target:
         ]
 
     def _make_request(
-        self, view: HostView, entry: Entry, held: Iterable[Assignment]
+        self, view: HostView, entry: Entry, assignments: Iterable[Assignment]
     ) -> assignment.ClaimRequest:
         allocations: dict[str, dict[str, int]] = {}
         attributes: dict[str, dict[str, str]] = {}
-        for one in held:
+        for one in assignments:
             name = one.resource_class
             tracker = self.trackers[view.tracked[_place(one)].tracker]
             if one.is_allocated:
@@ -172,7 +178,7 @@ class Target:
         return assignment.ClaimRequest(
             consumer_uuid=entry.consumer_uuid,
             allocations=allocations,
-            requirement=requirement_obj.Requirement(
+            requirement=requirement.Requirement(
                 attributes=attributes, enforcers=entry.enforcers
             ),
             cpus=entry.cpus,
@@ -189,9 +195,9 @@ class Target:
         if tracked is None or old.units.keys() != new.units.keys():
             return tracked is None
         tracker = self.trackers[tracked.tracker]
-        if not tracker.understands(old.units):
+        if not tracker.can_parse(old.units):
             return False
-        state, _ = tracker.take(tracked.state, old.amount, old.units)
+        state, _ = tracker.allocate(tracked.state, old.amount, old.units)
         return tracked.state.free - state.free == old.amount
 
 
@@ -201,5 +207,5 @@ def _rank(entry: Entry) -> tuple[int, str]:
     return -largest, entry.consumer_uuid
 
 
-def _place(one: Assignment) -> view_obj.Place:
+def _place(one: Assignment) -> host_view.Place:
     return one.rp_uuid, one.resource_class

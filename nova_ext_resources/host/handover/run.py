@@ -17,19 +17,19 @@ import functools
 
 from oslo_utils import uuidutils
 
-from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.claims import base
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
-from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host.claims import enforcement
 from nova_ext_resources.host.handover import errors
-from nova_ext_resources.host.handover import journal as journal_mod
+from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host.handover import plan as plan_mod
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import provider
 
-Phase = journal_mod.Phase
+Phase = journal.Phase
 State = assignment.State
 Entry = assignment.Entry
 
@@ -51,8 +51,8 @@ class Backend:
     inventory: drivers_base.InventoryProvider
     enforcer: drivers_base.Enforcer
 
-    def make_enforcement(self, host: str) -> enforcement_mod.Enforcement:
-        return enforcement_mod.Enforcement(host, {self.name: self.enforcer})
+    def make_enforcement(self, host: str) -> enforcement.Enforcement:
+        return enforcement.Enforcement(host, {self.name: self.enforcer})
 
     def release(self, host: str, entry: Entry) -> None:
         """Release what it serves; other enforcers keep what they serve."""
@@ -77,13 +77,13 @@ class HandOver:
     source: Backend
     target: Backend
     ledger: ledger_mod.Ledger
-    trackers: Mapping[str, claims_base.Tracker]
-    tests: Sequence[claims_base.ClaimTest]
+    trackers: Mapping[str, base.Tracker]
+    tests: Sequence[base.ClaimTest]
     is_source_gone: bool = False
     say: Callable[[str], object] = print
 
     def __post_init__(self) -> None:
-        self.journal = journal_mod.Journal(self.ledger.path)
+        self.journal = journal.HandoverJournal(self.ledger.path)
         self.entries = self.ledger.list_entries()
         self._phase = Phase.RELEASING
         # Nothing was changed yet.
@@ -135,12 +135,12 @@ class HandOver:
         phase = found.find_next(self.source.name, self.target.name)
         if phase is None:
             raise self._fail(
-                f'a hand-over from {found.source} to {found.target} has not '
-                'ended; complete it or go back before you begin another.'
+                f'a hand-over from {found.source} to {found.target} is not '
+                'complete; complete it or go back before you begin another.'
             )
         is_back = found.source != self.source.name
         self._phase = phase
-        self._is_new = is_back and found.phase is journal_mod.Phase.DONE
+        self._is_new = is_back and found.phase is journal.Phase.DONE
         names = f'from {self.source.name} to {self.target.name}'
         if not is_back:
             self.say(f'continuing the hand-over {names}, in phase {phase}')
@@ -150,7 +150,7 @@ class HandOver:
     def _begin(self, phase: Phase) -> None:
         source, target = self.source.name, self.target.name
         self.journal.write(
-            journal_mod.Progress(source=source, target=target, phase=phase)
+            journal.Progress(source=source, target=target, phase=phase)
         )
         self._phase, self._is_new = phase, False
 
@@ -172,11 +172,11 @@ class HandOver:
             )
         return (
             'All servers keep running. Those that the ledger lists as applied '
-            f'are {state} To continue: the same command again. To go back: '
-            f'--from {target} --to {source}, which first releases what was '
-            f'applied at {target}. If the backend that servers leave is gone '
-            f'for good, add {SOURCE_IS_GONE}. nova-compute does not start '
-            'until one of the two has completed.'
+            f'are {state} To continue, run the same command again. To go '
+            f'back, run it with --from {target} --to {source}, which first '
+            f'releases the settings at {target}. If the backend that servers '
+            f'leave is gone for good, add {SOURCE_IS_GONE}. nova-compute does '
+            'not start until one of the two commands has completed.'
         )
 
     # -- entries -------------------------------------------------------
@@ -237,7 +237,7 @@ class HandOver:
             self._check_moves()
             self._check_source()
         if is_checked:
-            for entry in self._plan(is_held=not self.is_source_gone):
+            for entry in self._plan(is_applied=not self.is_source_gone):
                 self._report('would apply', entry)
             if remains := self._find_remains():
                 self.say(
@@ -285,16 +285,16 @@ class HandOver:
         settled = self._list_ours([State.APPLIED])
         if self.is_source_gone and there:
             raise self._fail(
-                f'{name} answers, and has applied {len(there)} servers. Run '
-                f'the command without {SOURCE_IS_GONE}.'
+                f'{name} answers, and has settings for {len(there)} servers. '
+                f'Run the command without {SOURCE_IS_GONE}.'
             )
         if self._is_new and settled and not (there or self.is_source_gone):
             raise self._fail(
                 f'the ledger lists {len(settled)} servers as applied, but '
-                f'{name} answers that it has none of them. If this host runs '
-                f'with {self.target.name}, exchange --from and --to. If {name}'
-                ' has lost them, start nova-compute with it once, or add '
-                f'{SOURCE_IS_GONE}.'
+                f'{name} has no settings for any of them. If this host runs '
+                f'with {self.target.name}, exchange --from and --to. If '
+                f'{name} has lost the settings, start nova-compute with it '
+                f'once, or add {SOURCE_IS_GONE}.'
             )
 
     def _check_target(self) -> None:
@@ -376,12 +376,12 @@ class HandOver:
     def _report(self, verb: str, entry: Entry) -> None:
         """Report what a server gets, and what only the source can apply."""
         uuid, name = entry.consumer_uuid, self.source.name
-        held = ', '.join(
+        text = ', '.join(
             f'{one.amount} {one.resource_class} of {one.rp_key}'
             + (f' {dict(one.units)}' if one.units else '')
             for one in entry.assignments
         )
-        self.say(f'{verb} {uuid}: {held}')
+        self.say(f'{verb} {uuid}: {text}')
         for key, value in entry.enforcers.get(name, {}).items():
             self.say(
                 f'left behind {uuid}: its flavor has resource:{name}:{key}='
@@ -391,24 +391,25 @@ class HandOver:
     # -- planning ------------------------------------------------------
 
     def _plan(
-        self, right: Collection[Entry] = (), *, is_held: bool = False
+        self, right: Collection[Entry] = (), *, is_applied: bool = False
     ) -> tuple[Entry, ...]:
         """Return the entries to apply, with their units at the target.
 
         :param right: what is applied at the target already
-        :param is_held: what the others hold is applied at the source
+        :param is_applied: what the others hold is applied at the source
         :raises HandOverFailed: the target cannot hold everything
         """
         plan = self._discover().make_plan(
             [one for one in self._list_ours(_KEPT) if one not in right],
             applied=right,
-            is_before=is_held,
+            is_before=is_applied,
         )
         if plan.obstacles:
             reasons = '\n  '.join(plan.obstacles)
             raise self._fail(
-                f'{self.target.name} cannot hold what servers of this host '
-                f'hold:\n  {reasons}'
+                f'{self.target.name} has too few resources for the servers of '
+                'this host:\n'
+                f'  {reasons}'
             )
         return plan.entries
 
@@ -427,7 +428,7 @@ class HandOver:
             raise self._fail(remains)
         return self.target.inventory.discover()
 
-    def _discover(self) -> plan_mod.Target:
+    def _discover(self) -> plan_mod.HandoverTarget:
         name, inventory = self.target.name, self.target.inventory
         hint = (
             f' Nothing more was released. Repair or start {name}; if it '
@@ -441,7 +442,7 @@ class HandOver:
             is_before = self._phase is Phase.RELEASING
             raise self._fail(f'{err}{hint if is_before else ""}') from err
         never = [inventory.constraints, self.target.enforcer.constraints]
-        return plan_mod.Target(
+        return plan_mod.HandoverTarget(
             name=name,
             found=found,
             constraints=constraints.Constraints(

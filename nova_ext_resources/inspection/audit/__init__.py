@@ -9,12 +9,12 @@ to no host. Doubt never releases: what Nova is at work on is left alone.
 * ``cloud``: what placement and Nova show, as values
 * ``compare``: returns all that is wrong, and what is wrong a second time
 * ``demands``: what a server requests, and has on its host
-* ``finding``: one thing that is wrong, and what to do about it
-* ``missing``: what to do about servers that lack something
+* ``finding``: all kinds of findings, and what to do about each; the other
+  modules find them
 * ``moves``: what migrations hold that have ended
-* ``places``: the providers of which a server may have what it lacks
 * ``pools``: sharing providers, and what ties hosts to them
 * ``providers``: providers without a host, and with too much allocated
-* ``servers``: what servers hold elsewhere, and too much or too little of
+* ``servers``: what servers hold elsewhere, and too much or too little of;
+  where they may have what they lack
 * ``strangers``: consumers that Nova knows nothing of
 """

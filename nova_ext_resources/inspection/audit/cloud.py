@@ -7,20 +7,20 @@ import dataclasses
 import functools
 from typing import TypeAlias
 
-from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.facts import consumer_role
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import role
-from nova_ext_resources.placement import responses
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import nova_server
 
-_Phase = role.MigrationPhase
+_Phase = consumer_role.MigrationPhase
 
 #: rp_uuid -> resource class -> amount, of one consumer.
-Held: TypeAlias = Mapping[str, Mapping[str, int]]
+Allocated: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Hypervisor:
     """A hypervisor of Nova.
 
     :ivar uuid: which is that of its root provider
@@ -35,7 +35,7 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class NovaMigration:
     """A migration of Nova, of any type.
 
     :ivar kind: such as ``live-migration``
@@ -51,17 +51,17 @@ class Move:
     is_old: bool = False
 
 
-def index_moves(moves: Iterable[Move]) -> dict[str, Move]:
+def index_moves(moves: Iterable[NovaMigration]) -> dict[str, NovaMigration]:
     """Return uuid -> migration.
 
     A migration to another cell has a record in each of them, both with its
     uuid; of two in one answer Nova shows the one that was changed last. Of
     two that it does show, the one that goes on is taken.
     """
-    found: dict[str, Move] = {}
+    found: dict[str, NovaMigration] = {}
     for one in moves:
         if one.uuid not in found or (
-            role.find_phase(one.kind, one.status) is not _Phase.ENDED
+            consumer_role.find_phase(one.kind, one.status) is not _Phase.ENDED
         ):
             found[one.uuid] = one
     return found
@@ -82,11 +82,11 @@ class Owned:
     @property
     def is_pool(self) -> bool:
         """Whether all hosts that reach it share it."""
-        return pool_obj.is_pool(self.provider)
+        return pool.is_pool(self.provider)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cloud:
+class AuditedCloud:
     """All that is compared.
 
     Placement was read first, and Nova then: what a server has been given
@@ -111,20 +111,22 @@ class Cloud:
     servers: Mapping[str, nova_server.NovaServer]
     unmapped: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
-    moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
+    moves: Mapping[str, NovaMigration] = dataclasses.field(
+        default_factory=dict
+    )
     fresh: Mapping[str, responses.Allocations] = dataclasses.field(
         default_factory=dict
     )
 
     @functools.cached_property
-    def held(self) -> Mapping[str, Held]:
+    def allocations(self) -> Mapping[str, Allocated]:
         """Consumer -> what it holds: of our providers, or all if fresh."""
         found: dict[str, dict[str, dict[str, int]]] = {}
         for rp_uuid, one in self.owned.items():
             for name, amounts in one.holders.items():
                 for consumer, amount in amounts.items():
-                    held = found.setdefault(consumer, {})
-                    held.setdefault(rp_uuid, {})[name] = amount
+                    allocated = found.setdefault(consumer, {})
+                    allocated.setdefault(rp_uuid, {})[name] = amount
         return {
             **found,
             **{uuid: one.resources for uuid, one in self.fresh.items()},
@@ -145,9 +147,9 @@ class Cloud:
         return frozenset(self.nodes.values())
 
     @functools.cached_property
-    def moves_of(self) -> Mapping[str, tuple[Move, ...]]:
+    def moves_of(self) -> Mapping[str, tuple[NovaMigration, ...]]:
         """Server -> its migrations."""
-        found: dict[str, tuple[Move, ...]] = {}
+        found: dict[str, tuple[NovaMigration, ...]] = {}
         for one in self.moves.values():
             found[one.server_uuid] = (*found.get(one.server_uuid, ()), one)
         return found
@@ -206,14 +208,14 @@ class Cloud:
         is_others = owned is None and root not in self.roots
         return is_others or root == home
 
-    def find_phase(self, move: Move) -> _Phase:
+    def find_phase(self, move: NovaMigration) -> _Phase:
         """Return whether Nova goes on with a migration, as far as it shows.
 
         With an evacuation, when nova-compute of the former host starts again:
         unless that host is certainly gone.
         """
         server = self.servers.get(move.server_uuid)
-        phase = role.find_phase(
+        phase = consumer_role.find_phase(
             move.kind,
             move.status,
             has_task=not server or bool(server.task_state),

@@ -14,7 +14,7 @@ from nova_ext_resources.inspection.audit import servers
 from nova_ext_resources.inspection.audit import strangers
 
 
-def compare(cloud: cloud_mod.Cloud) -> tuple[finding.Finding, ...]:
+def compare(cloud: cloud_mod.AuditedCloud) -> tuple[finding.Finding, ...]:
     """Return all that is wrong in one reading.
 
     Parts of it may be in progress: see :func:`confirm`.
@@ -46,27 +46,31 @@ def _settle(former: finding.Finding, one: finding.Finding) -> finding.Finding:
     return dataclasses.replace(one, remedy=changed.remedy, text=changed.text)
 
 
-def _list_of_consumers(cloud: cloud_mod.Cloud) -> Iterator[finding.Finding]:
+def _list_of_consumers(
+    cloud: cloud_mod.AuditedCloud,
+) -> Iterator[finding.Finding]:
     for server in cloud.servers.values():
         yield from servers.list_findings(cloud, server)
-    for consumer in cloud.held:
+    for consumer in cloud.allocations:
         if consumer in cloud.moves:
             yield from moves.list_findings(cloud, cloud.moves[consumer])
         elif consumer not in cloud.servers:
             yield from strangers.list_findings(cloud, consumer)
 
 
-def _list_of_providers(cloud: cloud_mod.Cloud) -> Iterator[finding.Finding]:
+def _list_of_providers(
+    cloud: cloud_mod.AuditedCloud,
+) -> Iterator[finding.Finding]:
     for owned in cloud.owned.values():
         yield from providers.list_findings(cloud, owned)
         yield from pools.list_findings(cloud, owned)
 
 
 def _order(
-    cloud: cloud_mod.Cloud, one: finding.Finding
+    cloud: cloud_mod.AuditedCloud, one: finding.Finding
 ) -> tuple[str | int, ...]:
     """Sort by kind; a provider before its parent, as they are deleted."""
-    kinds = [*finding.Kind]
+    kinds = [*finding.FindingKind]
     depth = cloud.find_depth(one.rp_uuid)
     place = one.provider, one.resource_class, one.consumer
     return kinds.index(one.kind), one.host, -depth, *place

@@ -4,10 +4,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.reservation import nova_server
 
 #: A flavor has these without an extra spec, and hosts without this package.
@@ -16,7 +16,7 @@ _OF_NOVA = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 
 def find_demand(
     server: nova_server.NovaServer,
-) -> requirement_obj.Requirement | None:
+) -> requirement.Requirement | None:
     """Return what the flavor of a server requests.
 
     As it was when the server was created or resized. None where an extra
@@ -28,13 +28,13 @@ def find_demand(
         if not key.startswith('resource:')
     }
     try:
-        return extra_specs_mod.parse(amounts, extra_specs_mod.Grammar())
+        return extra_specs.parse(amounts, extra_specs.Grammar())
     except exception.InvalidExtraSpec:
         return None
 
 
 def list_differences(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer
+    cloud: cloud_mod.AuditedCloud, server: nova_server.NovaServer
 ) -> Iterator[tuple[str, int, Mapping[str, int]]]:
     """Return the classes of which a server has another amount than requested.
 
@@ -47,9 +47,9 @@ def list_differences(
     home = cloud.find_home(server)
     if demand is None or not home:
         return
-    held = cloud.held.get(server.uuid, {})
+    allocated = cloud.allocations.get(server.uuid, {})
     found: dict[str, dict[str, int]] = {name: {} for name in demand.resources}
-    for rp_uuid, resources in held.items():
+    for rp_uuid, resources in allocated.items():
         for name, amount in resources.items():
             if cloud.is_at(home, rp_uuid):
                 found.setdefault(name, {})[rp_uuid] = amount
@@ -62,8 +62,8 @@ def list_differences(
 
 
 def _is_spread(
-    cloud: cloud_mod.Cloud,
-    demand: requirement_obj.Requirement,
+    cloud: cloud_mod.AuditedCloud,
+    demand: requirement.Requirement,
     name: str,
     amounts: Mapping[str, int],
 ) -> bool:
@@ -78,7 +78,9 @@ def _is_spread(
     return is_in_tree and demand.is_met_by_each(name, [*amounts.values()])
 
 
-def has_own(cloud: cloud_mod.Cloud, server: nova_server.NovaServer) -> bool:
+def has_own(
+    cloud: cloud_mod.AuditedCloud, server: nova_server.NovaServer
+) -> bool:
     """Return whether a server certainly needs nothing beside what it has.
 
     It is on no host, or has just what it requests there. With more than that,

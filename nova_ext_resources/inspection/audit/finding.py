@@ -6,17 +6,18 @@ from collections.abc import Iterator
 import dataclasses
 import enum
 
+from nova_ext_resources.facts import consumer_role
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.objects import role
 from nova_ext_resources.reservation import nova_server
 
 
-class Kind(enum.StrEnum):
+class FindingKind(enum.StrEnum):
     """What is wrong.
 
     ``NO_CONSUMER``: allocated to a consumer of which Nova knows nothing.
     ``MIGRATION_ENDED``: allocated to a migration that has ended.
-    ``SERVER_ELSEWHERE``: allocated to a server that is on another host.
+    ``ALLOCATION_HERE_SERVER_ELSEWHERE``: allocated to a server that is on
+    another host.
     ``POOL_NOT_REACHED``: of a pool that the server's host does not reach.
     ``NOT_ALLOCATED``: less is allocated to a server than its flavor requests.
     ``TOO_MUCH``: more is.
@@ -32,7 +33,7 @@ class Kind(enum.StrEnum):
 
     NO_CONSUMER = 'no_consumer'
     MIGRATION_ENDED = 'migration_ended'
-    SERVER_ELSEWHERE = 'server_elsewhere'
+    ALLOCATION_HERE_SERVER_ELSEWHERE = 'allocation_here_server_elsewhere'
     POOL_NOT_REACHED = 'pool_not_reached'
     NOT_ALLOCATED = 'not_allocated'
     TOO_MUCH = 'too_much'
@@ -75,7 +76,7 @@ class Finding:
     :ivar text: what to do
     """
 
-    kind: Kind
+    kind: FindingKind
     remedy: Remedy
     text: str
     host: str = ''
@@ -94,20 +95,22 @@ class Finding:
     @property
     def correction(self) -> int:
         """How much more the consumer has after a repair; below 0 for less."""
-        is_missing = self.kind is Kind.NOT_ALLOCATED
+        is_missing = self.kind is FindingKind.NOT_ALLOCATED
         return self.amount if is_missing else -self.amount
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AllocationVerdict:
     """What is to be done about an allocation."""
 
     remedy: Remedy
     text: str
 
 
-REPAIR = Verdict(remedy=Remedy.REPAIR, text='leftover: --repair deletes it')
-ALLOCATE = Verdict(
+REPAIR = AllocationVerdict(
+    remedy=Remedy.REPAIR, text='leftover: --repair deletes it'
+)
+ALLOCATE = AllocationVerdict(
     remedy=Remedy.REPAIR,
     text='missing: --repair allocates it, if placement has room',
 )
@@ -128,7 +131,7 @@ _SETTLED = frozenset(
 
 ERROR = 'ERROR'
 
-_Phase = role.MigrationPhase
+_Phase = consumer_role.MigrationPhase
 
 #: Phases of migrations that hold what they have rightly.
 GOES_ON = (_Phase.OPEN, _Phase.WAITING, _Phase.EVACUATED)
@@ -136,18 +139,18 @@ GOES_ON = (_Phase.OPEN, _Phase.WAITING, _Phase.EVACUATED)
 _LEFT = (_Phase.ABANDONED, _Phase.STUCK)
 
 
-def wait(reason: str) -> Verdict:
-    return Verdict(remedy=Remedy.WAIT, text=f'in progress: {reason}')
+def wait(reason: str) -> AllocationVerdict:
+    return AllocationVerdict(remedy=Remedy.WAIT, text=f'in progress: {reason}')
 
 
-def ask(text: str) -> Verdict:
+def ask(text: str) -> AllocationVerdict:
     """Leave it to the operator."""
-    return Verdict(remedy=Remedy.OPERATOR, text=text)
+    return AllocationVerdict(remedy=Remedy.OPERATOR, text=text)
 
 
 def find_task(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer
-) -> Verdict | None:
+    cloud: cloud_mod.AuditedCloud, server: nova_server.NovaServer
+) -> AllocationVerdict | None:
     """Return that Nova is at work on a server, or was; None: neither."""
     if server.task_state:
         return wait(f'the task of the server is {server.task_state}')
@@ -162,15 +165,17 @@ def find_task(
     return None
 
 
-def find_left(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> Verdict | None:
+def find_left(
+    cloud: cloud_mod.AuditedCloud, move: cloud_mod.NovaMigration
+) -> AllocationVerdict | None:
     """Return that Nova goes on no more with a migration that has not ended."""
     if cloud.find_phase(move) not in _LEFT:
         return None
     return ask(
         f'migration {move.uuid} has been "{move.status}" for more than an '
-        'hour, and Nova does nothing with its server: compare both '
-        f'({show(move.uuid, move.server_uuid)}), and see move_in_doubt on the '
-        'page of alarms, and "nova-compute was killed" on the page of '
+        'hour, and its server has no task in Nova: compare both '
+        f'({show(move.uuid, move.server_uuid)}), and see migration_unclear on '
+        'the page of alarms, and "nova-compute was killed" on the page of '
         'troubleshooting'
     )
 
@@ -183,8 +188,8 @@ def show(*consumers: str) -> str:
     )
 
 
-def _explain(move: cloud_mod.Move) -> str:
-    if move.kind == role.EVACUATION:
+def _explain(move: cloud_mod.NovaMigration) -> str:
+    if move.kind == consumer_role.EVACUATION:
         return (
             f'the server was evacuated from {move.source}, whose nova-compute '
             'deletes it when it starts again. If that host is gone for good, '
@@ -194,10 +199,10 @@ def _explain(move: cloud_mod.Move) -> str:
 
 
 def make(
-    cloud: cloud_mod.Cloud,
-    kind: Kind,
+    cloud: cloud_mod.AuditedCloud,
+    kind: FindingKind,
     rp_uuid: str,
-    verdict: Verdict,
+    verdict: AllocationVerdict,
     *,
     resource_class: str = '',
     consumer: str = '',
@@ -220,16 +225,16 @@ def make(
     )
 
 
-def list_held(
-    cloud: cloud_mod.Cloud,
-    kind: Kind,
+def list_allocations(
+    cloud: cloud_mod.AuditedCloud,
+    kind: FindingKind,
     consumer: str,
-    verdict: Verdict,
+    verdict: AllocationVerdict,
     *,
     server: str = '',
 ) -> Iterator[Finding]:
     """Make one for each resource of this package that a consumer holds."""
-    for rp_uuid, resources in cloud.held[consumer].items():
+    for rp_uuid, resources in cloud.allocations[consumer].items():
         if rp_uuid not in cloud.owned:
             continue
         for name, amount in sorted(resources.items()):

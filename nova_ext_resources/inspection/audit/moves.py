@@ -9,14 +9,14 @@ from nova_ext_resources.inspection.audit import demands
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.reservation import nova_server
 
-_Verdict = finding.Verdict
+_Verdict = finding.AllocationVerdict
 
 #: Of migrations after which a server has what it was to get.
 _MOVED = ('completed', 'confirmed')
 
 
 def list_findings(
-    cloud: cloud_mod.Cloud, move: cloud_mod.Move
+    cloud: cloud_mod.AuditedCloud, move: cloud_mod.NovaMigration
 ) -> Iterator[finding.Finding]:
     """Return what is wrong with what a migration holds.
 
@@ -24,16 +24,18 @@ def list_findings(
     """
     verdict = _judge(cloud, move)
     if verdict is not None:
-        yield from finding.list_held(
+        yield from finding.list_allocations(
             cloud,
-            finding.Kind.MIGRATION_ENDED,
+            finding.FindingKind.MIGRATION_ENDED,
             move.uuid,
             verdict,
             server=move.server_uuid,
         )
 
 
-def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:
+def _judge(
+    cloud: cloud_mod.AuditedCloud, move: cloud_mod.NovaMigration
+) -> _Verdict | None:
     """Return what to do about what it holds; None: it holds it rightly."""
     server = cloud.servers.get(move.server_uuid)
     if server is None:
@@ -51,7 +53,7 @@ def _judge(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> _Verdict | None:
 
 
 def _judge_open(
-    server: nova_server.NovaServer, move: cloud_mod.Move
+    server: nova_server.NovaServer, move: cloud_mod.NovaMigration
 ) -> _Verdict | None:
     """Return that Nova may not go on; a server would have a task then."""
     if server.task_state or server.status == 'VERIFY_RESIZE':
@@ -62,9 +64,9 @@ def _judge_open(
 
 
 def _is_at_home(
-    cloud: cloud_mod.Cloud,
+    cloud: cloud_mod.AuditedCloud,
     server: nova_server.NovaServer,
-    move: cloud_mod.Move,
+    move: cloud_mod.NovaMigration,
 ) -> bool:
     """Return whether a migration that failed has units of the server's host.
 
@@ -72,26 +74,29 @@ def _is_at_home(
     """
     home = cloud.find_home(server)
     return move.status not in _MOVED and any(
-        cloud.find_root(rp_uuid) == home for rp_uuid in cloud.held[move.uuid]
+        cloud.find_root(rp_uuid) == home
+        for rp_uuid in cloud.allocations[move.uuid]
     )
 
 
 def _find_doubt(
-    cloud: cloud_mod.Cloud,
+    cloud: cloud_mod.AuditedCloud,
     server: nova_server.NovaServer,
-    move: cloud_mod.Move,
+    move: cloud_mod.NovaMigration,
 ) -> _Verdict | None:
     """Return why the server may need what its migration has."""
     if server.status == finding.ERROR:
         return finding.ask(
-            'the server is in ERROR and may need it: reboot it hard '
-            f'(openstack server reboot --hard {server.uuid}), and audit again'
+            'the server is in ERROR and may need this allocation: reboot the '
+            f'server hard (openstack server reboot --hard {server.uuid}), and '
+            'audit again'
         )
     if demands.has_own(cloud, server) and not _is_at_home(cloud, server, move):
         return None
     return finding.ask(
-        f'the migration is "{move.status}", but may have what server '
-        f'{server.uuid} should have: compare both '
-        f'({finding.show(move.uuid, server.uuid)}), and allocate it to the '
-        'server, see "nova-compute was killed" on the page of troubleshooting'
+        f'the migration is "{move.status}", but may have allocations that '
+        f'server {server.uuid} needs: compare both '
+        f'({finding.show(move.uuid, server.uuid)}), and allocate the missing '
+        'units to the server, see "nova-compute was killed" on the page of '
+        'troubleshooting'
     )

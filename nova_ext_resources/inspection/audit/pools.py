@@ -13,13 +13,13 @@ from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
 
-Kind = finding.Kind
+Kind = finding.FindingKind
 
 _TIE = pool_obj.make_key('')
 
 
 def list_findings(
-    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+    cloud: cloud_mod.AuditedCloud, owned: cloud_mod.Owned
 ) -> Iterator[finding.Finding]:
     """Return what is wrong with a pool, or with what ties a host to one."""
     provider = owned.provider
@@ -30,7 +30,7 @@ def list_findings(
 
 
 def _list_of_pool(
-    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+    cloud: cloud_mod.AuditedCloud, owned: cloud_mod.Owned
 ) -> Iterator[finding.Finding]:
     rp_uuid = owned.provider.rp_uuid
     aggregate = pool_obj.make_aggregate_uuid(rp_uuid)
@@ -45,8 +45,8 @@ def _list_of_pool(
             rp_uuid,
             finding.ask(
                 f'it lacks {" and ".join(lacks)}, so that no server gets any: '
-                'a host that reaches it adds that when it publishes; look '
-                'there why it does not'
+                'each host that reaches the pool adds this when it publishes; '
+                'find the reason on such a host'
             ),
         )
     elif not cloud.reached.get(rp_uuid, frozenset()) & cloud.roots:
@@ -55,15 +55,15 @@ def _list_of_pool(
         )
 
 
-def _advise_unreached(rp_uuid: str) -> finding.Verdict:
+def _advise_unreached(rp_uuid: str) -> finding.AllocationVerdict:
     return finding.ask(
-        'no host has it among its pools; when nothing is allocated, delete '
-        f'it: openstack resource provider delete {rp_uuid}'
+        'no host reads this pool any more; when nothing of it is allocated, '
+        f'delete it: openstack resource provider delete {rp_uuid}'
     )
 
 
 def _list_of_tie(
-    cloud: cloud_mod.Cloud, tie: provider_obj.Provider
+    cloud: cloud_mod.AuditedCloud, tie: provider_obj.Provider
 ) -> Iterator[finding.Finding]:
     key = cloud.name_provider(tie.rp_uuid)[1]
     pool = pool_obj.make_rp_uuid(key.removeprefix(_TIE))
@@ -73,10 +73,10 @@ def _list_of_tie(
             Kind.POOL_GONE,
             tie.rp_uuid,
             finding.ask(
-                f'placement has no provider {key}: a host that reads the pool '
-                'makes it when it publishes, and this one, where it no longer '
-                'reaches the pool, deletes what ties it; look there why they '
-                'do not'
+                f'placement has no provider {key}. A host that reads the pool '
+                'makes the provider when it publishes. If this host no longer '
+                'reaches the pool, it deletes this provider. Find the reason '
+                'on these hosts'
             ),
         )
     elif pool_obj.make_aggregate_uuid(pool) not in tie.aggregates:
@@ -86,7 +86,7 @@ def _list_of_tie(
             tie.rp_uuid,
             finding.ask(
                 f'it lacks the aggregate of {key}, so that no server of the '
-                'host gets any: the host adds that when it publishes; look '
-                'there why it does not'
+                'host gets any: the host adds the aggregate when it '
+                'publishes; find the reason on the host'
             ),
         )

@@ -9,7 +9,7 @@ from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 
-Kind = finding.Kind
+Kind = finding.FindingKind
 
 #: A pool may have thousands.
 _MOST_HOLDERS = 10
@@ -24,7 +24,7 @@ def is_made_by_us(
 
 
 def list_findings(
-    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+    cloud: cloud_mod.AuditedCloud, owned: cloud_mod.Owned
 ) -> Iterator[finding.Finding]:
     """Return what is wrong with a provider of ours."""
     if not owned.is_pool:
@@ -37,7 +37,7 @@ def list_findings(
 
 
 def _list_homeless(
-    cloud: cloud_mod.Cloud, provider: provider_obj.Provider
+    cloud: cloud_mod.AuditedCloud, provider: provider_obj.Provider
 ) -> Iterator[finding.Finding]:
     rp_uuid = provider.rp_uuid
     root = cloud.find_root(rp_uuid)
@@ -58,15 +58,16 @@ def _list_homeless(
     if cloud.unmapped:
         hosts = ', '.join(sorted(cloud.unmapped))
         verdict = finding.wait(
-            f'Nova has a nova-compute on {hosts}, and lists no hypervisor of '
-            'it. Map it to a cell: nova-manage cell_v2 discover_hosts'
+            f'Nova has a nova-compute on {hosts}, but lists no hypervisor of '
+            'that host. Map the host to a cell: nova-manage cell_v2 '
+            'discover_hosts'
         )
     else:
         verdict = finding.ask(f'{_explain_gone(cloud, root)}; {delete}')
     yield finding.make(cloud, Kind.HOST_GONE, rp_uuid, verdict)
 
 
-def _explain_gone(cloud: cloud_mod.Cloud, root: str) -> str:
+def _explain_gone(cloud: cloud_mod.AuditedCloud, root: str) -> str:
     name = cloud.listed[root].name
     if name in cloud.nodes:
         return (
@@ -77,15 +78,15 @@ def _explain_gone(cloud: cloud_mod.Cloud, root: str) -> str:
     return f'Nova has no hypervisor {name}'
 
 
-def _advise_mark() -> finding.Verdict:
+def _advise_mark() -> finding.AllocationVerdict:
     return finding.ask(
-        f'it lacks the trait {provider_obj.OWNER_TRAIT}: nova-compute of the '
-        'host adds it when it publishes; look there why it does not'
+        f'it lacks the trait {provider_obj.OWNER_TRAIT}, which nova-compute '
+        'adds when it publishes: find the reason on the host'
     )
 
 
 def _list_oversold(
-    cloud: cloud_mod.Cloud, owned: cloud_mod.Owned
+    cloud: cloud_mod.AuditedCloud, owned: cloud_mod.Owned
 ) -> Iterator[finding.Finding]:
     for name, inventory in sorted(owned.provider.inventories.items()):
         amounts = owned.holders.get(name, {})
@@ -111,7 +112,9 @@ def _count_units(inventory: inventory_obj.Inventory) -> int:
     return inventory.capacity
 
 
-def _list_holders(cloud: cloud_mod.Cloud, amounts: Mapping[str, int]) -> str:
+def _list_holders(
+    cloud: cloud_mod.AuditedCloud, amounts: Mapping[str, int]
+) -> str:
     """Return who has some, those with the most first, but not all of many."""
     order = sorted(amounts.items(), key=lambda one: (-one[1], one[0]))
     named = [

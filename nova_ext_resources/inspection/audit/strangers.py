@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import finding
-from nova_ext_resources.objects import hold
-from nova_ext_resources.placement import responses
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.placement.api import responses
 
 #: Types of Nova's consumers; it gives them none.
 _OF_NOVA = frozenset(
@@ -16,7 +16,7 @@ _OF_NOVA = frozenset(
 
 
 def list_findings(
-    cloud: cloud_mod.Cloud, consumer: str
+    cloud: cloud_mod.AuditedCloud, consumer: str
 ) -> Iterator[finding.Finding]:
     """Return what a consumer holds that is neither server nor migration.
 
@@ -24,19 +24,19 @@ def list_findings(
     """
     fresh = cloud.fresh.get(consumer)
     kind = fresh.consumer_type if fresh else responses.UNKNOWN_CONSUMER_TYPE
-    if kind == hold.CONSUMER_TYPE:
+    if kind == planned_hold.CONSUMER_TYPE:
         return
-    yield from finding.list_held(
+    yield from finding.list_allocations(
         cloud,
-        finding.Kind.NO_CONSUMER,
+        finding.FindingKind.NO_CONSUMER,
         consumer,
         _judge(cloud, consumer, kind),
     )
 
 
 def _judge(
-    cloud: cloud_mod.Cloud, consumer: str, kind: str
-) -> finding.Verdict:
+    cloud: cloud_mod.AuditedCloud, consumer: str, kind: str
+) -> finding.AllocationVerdict:
     if kind not in _OF_NOVA:
         return finding.ask(
             f'other software has it, as a consumer of type {kind}: ask its '
@@ -44,7 +44,7 @@ def _judge(
         )
     if consumer not in cloud.absent:
         return finding.wait('Nova may be creating it')
-    if not all(map(cloud.is_known, cloud.held[consumer])):
+    if not all(map(cloud.is_known, cloud.allocations[consumer])):
         return finding.ask(
             'it has resources of a host that this Nova does not have, and may '
             'be a server of another Nova. If it is not, delete it: openstack '
@@ -54,8 +54,8 @@ def _judge(
 
 
 def _find_mover(
-    cloud: cloud_mod.Cloud, consumer: str
-) -> finding.Verdict | None:
+    cloud: cloud_mod.AuditedCloud, consumer: str
+) -> finding.AllocationVerdict | None:
     """Return that it may be a migration that Nova did not list.
 
     Nova leaves out those of a cell that does not answer in time. What a

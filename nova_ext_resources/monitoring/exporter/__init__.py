@@ -6,7 +6,6 @@
 * ``catalogue``: name, help text and labels of every metric
 * ``collector``: the collector that ``prometheus_client`` calls at each scrape
 * ``page``: the picture, an HTML page with SVG
-* ``report``: health as JSON
 * ``series``: from a snapshot of the host to the series of every metric
 * ``server``: the HTTP server: off by default, small, bounded
 """

@@ -1,27 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The WSGI application for metrics, health and a picture of the host."""
+"""The WSGI application for metrics, health and a picture of the host.
+
+The endpoint ``/health`` answers with JSON.
+"""
 
 from collections.abc import Callable, Iterable
+from typing import Any, TYPE_CHECKING, TypeAlias
+import datetime
 import gzip
 import http
 import json
-from typing import TYPE_CHECKING, TypeAlias
 
 from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import exposition
 
+from nova_ext_resources import log_on_change
 from nova_ext_resources.monitoring.exporter import page as page_mod
-from nova_ext_resources.monitoring.exporter import report
 from nova_ext_resources.monitoring.exporter import series
+from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources import plugins
+
+LOG = logging.getLogger(__name__)
+
+#: The most alarms that are listed, the most severe first.
+MAX_ALARMS = 200
+
+
+def make_report(health: health_obj.HostHealth) -> dict[str, Any]:
+    """Return the answer of ``/health``."""
+    return {
+        'status': health.status.value,
+        'host': health.host,
+        'at': _format(health.at),
+        'plugins': {_make_name(one): _make_part(one) for one in health.parts},
+        'alarms_total': len(health.alarms),
+        'alarms': [_make_alarm(one) for one in health.alarms[:MAX_ALARMS]],
+    }
+
+
+def _make_name(part: health_obj.PartHealth) -> str:
+    return f'{part.part}/{part.name}' if part.name else part.part.value
+
+
+def _make_part(part: health_obj.PartHealth) -> dict[str, Any]:
+    return {
+        'status': _find_status(part),
+        'last_success_at': _format(part.last_success_at),
+        'failing_since': _format(part.failing_since),
+        'failure': part.failure,
+    }
+
+
+def _find_status(part: health_obj.PartHealth) -> str:
+    if part.failing_since is not None:
+        return 'failing'
+    return 'unknown' if part.last_success_at is None else 'ok'
+
+
+def _make_alarm(alarm: alarm_mod.Alarm) -> dict[str, Any]:
+    return {
+        'name': alarm.name,
+        'former_name': alarm_mod.FORMER_NAMES.get(alarm.name),
+        'severity': alarm.severity.value,
+        'subject': alarm.subject,
+        'text': alarm.text,
+        'since': _format(alarm.since),
+    }
+
+
+def _format(at: datetime.datetime | None) -> str | None:
+    return at.isoformat(timespec='seconds') if at else None
+
 
 if TYPE_CHECKING:
     from _typeshed import wsgi
 
-LOG = logging.getLogger(__name__)
 
 #: Server name in all answers; the default shows the version of Python.
 SERVER = 'nova-ext-resources'
@@ -41,20 +97,17 @@ _Page: TypeAlias = Callable[['wsgi.WSGIEnvironment'], _Answer]
 class Application:
     """Answers GET and HEAD of its three pages, nothing else.
 
-    :param health: returns the health of the host, without I/O
     :param read: returns all that is known of the host, without I/O
     """
 
     def __init__(
         self,
         registry: prometheus_client.CollectorRegistry,
-        health: Callable[[], health_obj.HostHealth],
         read: Callable[[], series.HostSnapshot],
     ) -> None:
         self._registry = registry
-        self._health = health
         self._read = read
-        self._failure = ''
+        self._logged = log_on_change.LogOnChange()
         self._pages: dict[str, _Page] = {
             '/': self._show_host,
             '/metrics': self._show_metrics,
@@ -98,18 +151,16 @@ class Application:
             answer = page(environ)
         # A tracker of a third party may raise anything: the server goes on.
         except Exception as err:
-            failure = plugins.describe(err)
-            if failure != self._failure:
+            if self._logged.note(plugins.describe(err)):
                 LOG.exception(
                     'A request for metrics or health failed. Please report '
                     'this bug'
                 )
-            self._failure = failure
             return _refuse(
                 http.HTTPStatus.INTERNAL_SERVER_ERROR,
                 'an error occurred; its reason is in the log of the service',
             )
-        self._failure = ''
+        self._logged.clear()
         return answer
 
     def _show_metrics(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
@@ -125,7 +176,7 @@ class Application:
         return http.HTTPStatus.OK, headers, kind, body
 
     def _show_health(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
-        health = self._health()
+        health = self._read().health
         is_failing = health.status is health_obj.HealthStatus.FAILING
         return (
             http.HTTPStatus.SERVICE_UNAVAILABLE
@@ -133,7 +184,7 @@ class Application:
             else http.HTTPStatus.OK,
             [],
             'application/json',
-            f'{json.dumps(report.make_report(health), indent=2)}\n'.encode(),
+            f'{json.dumps(make_report(health), indent=2)}\n'.encode(),
         )
 
     def _show_host(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:

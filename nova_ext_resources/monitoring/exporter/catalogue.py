@@ -50,7 +50,7 @@ _GAUGES: _Table = {
         ('state',),
     ),
     'servers_left_out': (
-        'Servers without series of their own, see max_servers.',
+        'Servers that have no series of their own because of max_servers.',
         (),
     ),
     'llc_occupancy_bytes': (

@@ -10,12 +10,12 @@ import dataclasses
 import itertools
 import string
 
+from nova_ext_resources.facts import server as server_obj
 from nova_ext_resources.inspection import legend
 from nova_ext_resources.inspection import markup
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import health as health_obj
-from nova_ext_resources.objects import server as server_obj
 
 #: The most alarms that are shown, the most severe first.
 MAX_ALARMS = 200
@@ -45,11 +45,11 @@ _LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 
 #: Of what no server has; darker, and apart in brightness, too.
 _KINDS = {
-    rows_mod.Kind.HOST: '#bdbdbd',
-    rows_mod.Kind.OTHER: '#d6604d',
-    rows_mod.Kind.POOL: '#d8c49b',
-    rows_mod.Kind.RESERVED: '#8c8c8c',
-    rows_mod.Kind.FREE: '#ffffff',
+    rows_mod.PartKind.HOST: '#bdbdbd',
+    rows_mod.PartKind.OTHER: '#d6604d',
+    rows_mod.PartKind.POOL: '#d8c49b',
+    rows_mod.PartKind.RESERVED: '#8c8c8c',
+    rows_mod.PartKind.FREE: '#ffffff',
 }
 
 _STYLE = """
@@ -80,7 +80,7 @@ _Marks = Mapping[str, _Mark]
 _REST = {
     kind: _Mark(
         colour=colour,
-        letter='' if kind is rows_mod.Kind.FREE else legend.MARKS[kind],
+        letter='' if kind is rows_mod.PartKind.FREE else legend.MARKS[kind],
         text=legend.TEXTS[kind],
     )
     for kind, colour in _KINDS.items()
@@ -154,7 +154,9 @@ def _describe_health(health: health_obj.HostHealth) -> Iterator[str]:
     yield '</ul>'
 
 
-def _draw_rows(rows: list[rows_mod.Row], marks: _Marks) -> Iterator[str]:
+def _draw_rows(
+    rows: list[rows_mod.ResourceRow], marks: _Marks
+) -> Iterator[str]:
     if not rows:
         yield '<p>It offers nothing.</p>'
     for provider, some in itertools.groupby(rows, lambda one: one.provider):
@@ -164,7 +166,7 @@ def _draw_rows(rows: list[rows_mod.Row], marks: _Marks) -> Iterator[str]:
             yield from _draw_row(row, marks)
 
 
-def _draw_row(row: rows_mod.Row, marks: _Marks) -> Iterator[str]:
+def _draw_row(row: rows_mod.ResourceRow, marks: _Marks) -> Iterator[str]:
     """Return the SVG of a resource: its ways, or a bar of amounts."""
     boxes = _list_amounts(row)
     width, top = _WIDTH, 0
@@ -189,8 +191,8 @@ def _draw_row(row: rows_mod.Row, marks: _Marks) -> Iterator[str]:
 
 
 def _list_ways(
-    row: rows_mod.Row, ways: Sequence[int]
-) -> Iterator[tuple[float, float, rows_mod.Part]]:
+    row: rows_mod.ResourceRow, ways: Sequence[int]
+) -> Iterator[tuple[float, float, rows_mod.ResourcePart]]:
     """Yield each way: where it begins, its width, and whose it is.
 
     The highest one is at the left, as in a mask.
@@ -200,8 +202,8 @@ def _list_ways(
 
 
 def _list_amounts(
-    row: rows_mod.Row,
-) -> Iterator[tuple[float, float, rows_mod.Part]]:
+    row: rows_mod.ResourceRow,
+) -> Iterator[tuple[float, float, rows_mod.ResourcePart]]:
     """Yield where each part begins, its width, and the part."""
     total = sum(one.amount for one in row.parts)
     x = 0.0
@@ -212,7 +214,7 @@ def _list_amounts(
 
 
 def _draw_box(
-    x: float, y: int, width: float, part: rows_mod.Part, marks: _Marks
+    x: float, y: int, width: float, part: rows_mod.ResourcePart, marks: _Marks
 ) -> Iterator[str]:
     mark = marks.get(part.consumer) or _REST[part.kind]
     text = markup.escape(f'{part.amount}: {mark.text}')

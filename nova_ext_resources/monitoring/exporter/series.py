@@ -12,14 +12,14 @@ import dataclasses
 from prometheus_client import core
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.facts import server as server_obj
 from nova_ext_resources.monitoring.exporter import catalogue
-from nova_ext_resources.monitoring import sample as sample_mod
+from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
-from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import pool
 
 #: Stands for all servers that have no series of their own.
 OTHER = 'other'
@@ -40,14 +40,14 @@ class HostSnapshot:
     """
 
     health: health_obj.HostHealth
-    view: view_obj.HostView
+    view: host_view.HostView
     entries: Mapping[str, assignment.Entry]
     servers: Mapping[str, server_obj.NovaServer] = dataclasses.field(
         default_factory=dict
     )
-    sweep: sample_mod.Sweep | None = None
+    sweep: sample.Sweep | None = None
     tuning_changes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    pools: tuple[pool_obj.SharedPool, ...] = ()
+    pools: tuple[pool.SharedPool, ...] = ()
 
     def list_servers(self) -> list[str]:
         """Return the servers that hold or use something, holders first."""
@@ -112,7 +112,7 @@ def _make_labels(
     return labels
 
 
-def _list_inventory(view: view_obj.HostView) -> Iterator[catalogue.Series]:
+def _list_inventory(view: host_view.HostView) -> Iterator[catalogue.Series]:
     for (rp_uuid, resource_class), tracked in view.tracked.items():
         place = view.keys.get(rp_uuid, rp_uuid), resource_class
         largest = tracked.state.available
@@ -140,7 +140,7 @@ def _list_servers(
 
 
 def _list_measured(
-    sweep: sample_mod.Sweep,
+    sweep: sample.Sweep,
     labels: Mapping[str, tuple[str, ...]],
     shown: Collection[str],
 ) -> Iterator[catalogue.Series]:
@@ -181,7 +181,11 @@ def _list_health(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
 def _list_alarms(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
     names = [one.name for one in health.alarms]
     for kind in alarm.KINDS.values():
-        labels = kind.name, kind.severity
         count = names.count(kind.name)
-        yield 'alarm', count > 0, labels
-        yield 'alarm_subjects', count, labels
+        labels = [(kind.name, kind.severity.value)]
+        if kind.name in alarm.FORMER_NAMES:
+            # A severity of its own: sums by severity count the alarm once.
+            labels.append((alarm.FORMER_NAMES[kind.name], 'alias'))
+        for one in labels:
+            yield 'alarm', count > 0, one
+            yield 'alarm_subjects', count, one

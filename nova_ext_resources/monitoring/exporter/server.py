@@ -6,6 +6,7 @@ It serves a scrape every few seconds. Slow clients are cut off as soon as
 another client needs their place, so that they cannot keep a scrape waiting.
 """
 
+from typing import TYPE_CHECKING, Any, TextIO
 from collections.abc import Callable
 import contextlib
 import errno
@@ -16,17 +17,16 @@ import socketserver
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TextIO
 from wsgiref import simple_server
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources import log_on_change
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
-from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources import worker
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class MetricsServer(worker.Worker):
         self._app = app
         self._listen, self._port = listen, port
         self._pause = pause
-        self._failure = ''
+        self._logged = log_on_change.LogOnChange()
         self._server: _Server | None = None
         try:
             self._bind()
@@ -241,13 +241,12 @@ class MetricsServer(worker.Worker):
 
     def _log(self, err: OSError) -> None:
         failure = _describe(self._listen, self._port, err)
-        if failure != self._failure:
+        if self._logged.note(failure):
             LOG.error(
                 '%(failure)s. Another attempt follows every %(pause).0f '
                 'seconds',
                 {'failure': failure, 'pause': self._pause},
             )
-        self._failure = failure
 
     @property
     def url(self) -> str:
@@ -333,9 +332,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 def from_conf(
     conf: cfg.ConfigOpts,
-    *,
     read: Callable[[], series.HostSnapshot],
-    health: Callable[[], health_obj.HostHealth],
 ) -> MetricsServer | None:
     """Make the server that the options describe; None when it is off.
 
@@ -349,7 +346,7 @@ def from_conf(
         collector.Collector(read, options.max_servers)
     )
     return MetricsServer(
-        application.Application(registry, health, read),
+        application.Application(registry, read),
         listen=options.listen,
         port=options.port,
     )

@@ -11,7 +11,7 @@ from typing import Any
 from blazar.api.v1 import utils as api_utils
 import flask
 
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 _WITH_BODY = ('POST', 'PUT')
 

@@ -5,18 +5,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import quota as quota_mod
-from nova_ext_resources.reservation.store import capacity as capacity_mod
+from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation import times
-from nova_ext_resources.reservation.webhook import rules as rules_mod
+from nova_ext_resources.reservation.webhook import rules
 
 Document: TypeAlias = dict[str, Any]
 
@@ -85,7 +85,7 @@ def _explain(change: states.Change, *, has_hosts: bool) -> str:
 
 
 def describe_amounts(
-    found: Iterable[amounts_mod.Amounts],
+    found: Iterable[amounts.Amounts],
 ) -> list[Document]:
     """Return how much there is of each class in each zone, over time."""
     return [
@@ -128,7 +128,7 @@ def describe_change(one: capacity_change.CapacityChange) -> Document:
     }
 
 
-def describe_outcome(outcome: capacity_mod.Outcome) -> Document:
+def describe_outcome(outcome: capacity.Outcome) -> Document:
     """Return a change, with the reservations that it moved or degraded."""
     return {
         **describe_change(outcome.change),
@@ -145,7 +145,7 @@ def describe_subscription(follower: followers.Follower) -> Document:
         'id': one.uuid,
         'project': one.project or None,
         'state': follower.state,
-        'url': rules_mod.hide_path(one.url),
+        'url': rules.hide_path(one.url),
         'events': sorted(map(str, one.kinds)),
         'reservation': one.reservation,
         'remaining': [*map(times.format_seconds, one.remaining)],

@@ -19,14 +19,14 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation.blazar import errors
-from nova_ext_resources.reservation.blazar import keeper as keeper_mod
+from nova_ext_resources.reservation.blazar import keeper
 from nova_ext_resources.reservation.blazar import monitor
 from nova_ext_resources.reservation.blazar import quoting
 from nova_ext_resources.reservation.blazar import subscribing
 from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import needs
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import records
 
 #: How the reason of each reservation begins that was made without a lease.
@@ -53,7 +53,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
     ``CantUpdateParameter`` (409), all of Blazar, in an ``ExpectedException``.
     """
 
-    _keeper: keeper_mod.Keeper
+    _keeper: keeper.Keeper
 
     def get_reservation(
         self,
@@ -92,7 +92,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
             if scope is None:
                 raise ValueError(f'scope must be one of {", ".join(_SCOPES)}')
             wanted = [
-                state_mod.State(one)
+                state.State(one)
                 for one in filter(None, query.get('state', '').split(','))
             ]
             limit = query.get('limit', '0')

@@ -23,7 +23,7 @@ from nova_ext_resources.reservation.blazar import options
 from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation.blazar import repair
 from nova_ext_resources.reservation.blazar import rows
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import records
 
 LOG = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ Flags: TypeAlias = dict[str, dict[str, bool]]
 _Records: TypeAlias = Mapping[str, records.Record]
 
 _GOING_ON = (
-    state_mod.State.PENDING,
-    state_mod.State.ACTIVE,
-    state_mod.State.DEGRADED,
+    state.State.PENDING,
+    state.State.ACTIVE,
+    state.State.DEGRADED,
 )
 
 
@@ -161,7 +161,7 @@ class Monitor(base.BaseMonitorPlugin):
             if record is None:
                 return _find_end(reservations, key)
             now = reservations.now()
-        if record.state is state_mod.State.DEGRADED:
+        if record.state is state.State.DEGRADED:
             return record.last.reason
         dates = {
             'start_date': _make_date(lease.starts_at),

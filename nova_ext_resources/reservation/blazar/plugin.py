@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import errors
@@ -323,11 +323,11 @@ def read_conf() -> cfg.ConfigOpts:
     files, folders = options.list_files(cfg.CONF)
     conf = cfg.ConfigOpts()
     reader.parse(conf, files, folders)
-    if problems := reservation_conf.list_misspelt(conf):
+    if problems := reservation.list_misspelt(conf):
         raise exception.InvalidConfiguration(
-            option=f'[{reservation_conf.GROUP.name}]',
+            option=f'[{reservation.GROUP.name}]',
             value='a name',
             reason='; '.join(problems),
         )
-    reservation_conf.get_connection(conf)
+    reservation.get_connection(conf)
     return conf

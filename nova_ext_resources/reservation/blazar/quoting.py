@@ -10,7 +10,7 @@ from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation import quota as quota_mod
+from nova_ext_resources.reservation import quota
 
 
 class Quoting:
@@ -54,7 +54,7 @@ class Quoting:
                 project,
                 resource_class,
                 document['unit_hours'],
-                days=document.get('days', quota_mod.DEFAULT_DAYS),
+                days=document.get('days', quota.DEFAULT_DAYS),
             )
             return documents.describe_quota(use)
 

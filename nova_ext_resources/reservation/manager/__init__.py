@@ -7,7 +7,7 @@ judged by the clock. Any number of managers may run at once, may be killed at
 any moment, or may not run at all.
 
 * ``beside``: what is done beside the passes, and may take long
-* ``borrowers``: who holds what is short, and can be told to go
+* ``borrowers``: finds the servers to which the rule of ``lending`` applies
 * ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import dataclasses
 import functools
 
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 
@@ -33,6 +33,6 @@ class Case:
         return self.one.during.start <= self.now
 
     @functools.cached_property
-    def own(self) -> Mapping[str, server_mod.PlannedServer]:
+    def own(self) -> Mapping[str, server.PlannedServer]:
         """Server of Nova -> its slot."""
         return {one.consumer: one for one in self.held if one.consumer}

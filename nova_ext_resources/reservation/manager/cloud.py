@@ -5,10 +5,10 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 
 
@@ -56,11 +56,11 @@ class Cloud(Protocol):
         self,
         consumer: str,
         project: str,
-        places: Mapping[view_obj.Place, int],
+        places: Mapping[host_view.Place, int],
     ) -> None:
         """Have a consumer hold places, and nothing else.
 
-        :param consumer: of :func:`.objects.hold.make_consumer`
+        :param consumer: of :func:`.planned_hold.make_consumer`
         :raises AllocationRejected: they do not fit, and it holds nothing
         """
 
@@ -81,5 +81,5 @@ class Cloud(Protocol):
 
     def make_admission(
         self, database: database_mod.Database
-    ) -> admission_mod.Admission:
+    ) -> admission.Admission:
         """Read all hosts; return what can plan on them."""

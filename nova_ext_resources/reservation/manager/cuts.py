@@ -7,23 +7,23 @@ import functools
 
 import sqlalchemy as sa
 
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import capacity_change
-from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import lack as lack_mod
+from nova_ext_resources.reservation import cause
+from nova_ext_resources.reservation import lack
 from nova_ext_resources.reservation.manager import supplies as supplies_mod
 from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import packing
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
 
-Cause = cause_mod.Cause
-State = state_mod.State
+Cause = cause.Cause
+State = state.State
 
 #: What changes of capacity degrade reservations by, until it is over.
 PLANNED = (Cause.CAPACITY, Cause.WITHDRAWN)
@@ -84,12 +84,12 @@ class Cuts:
 
     def _find_lacking(
         self,
-        held: lack_mod.Held,
+        held: lack.Held,
         changes: capacity_change.Changes,
         going_on: capacity_change.Changes,
         lacks: Mapping[str, Sequence[states.Change]],
         now: int,
-    ) -> Mapping[str, frozenset[view_obj.Place]]:
+    ) -> Mapping[str, frozenset[host_view.Place]]:
         """Return reservation -> the places where it has too little."""
         places = {*supplies_mod.list_places(changes)}
         for key in lacks.keys() & held.keys():
@@ -101,12 +101,12 @@ class Cuts:
             consumer
             for own in held.values()
             for one in own
-            for consumer in (one.consumer, hold.make_consumer(one.key))
+            for consumer in (one.consumer, planned_hold.make_consumer(one.key))
             if consumer
         }
         supplies = self._supplies.read(going_on, places, consumers, now)
         find = functools.partial(
-            lack_mod.list_lacking,
+            lack.list_lacking,
             held,
             supplies,
             now,
@@ -121,7 +121,7 @@ class Cuts:
             # Who lacks something depends on that; whether anybody does, not.
             found = find(priorities=self._read_priorities(held))
         for key in lacks.keys() & held.keys():
-            own = frozenset[view_obj.Place]().union(
+            own = frozenset[host_view.Place]().union(
                 *(one.places for one in held[key])
             )
             # What is not known is not well again.
@@ -166,7 +166,7 @@ def _is_doubtful(
 
 
 def _explain(
-    places: frozenset[view_obj.Place] | None,
+    places: frozenset[host_view.Place] | None,
     lacks: Sequence[states.Change] | None,
 ) -> list[str]:
     """Return what is missing, in words, where no change says so."""

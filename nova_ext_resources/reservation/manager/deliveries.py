@@ -22,7 +22,7 @@ from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import waiting
 from nova_ext_resources.reservation.webhook import rules
-from nova_ext_resources.reservation.webhook import sender as sender_mod
+from nova_ext_resources.reservation.webhook import sender
 from nova_ext_resources.reservation.webhook import signature
 
 LOG = logging.getLogger(__name__)
@@ -170,9 +170,7 @@ class Deliveries:
             return None
         return after
 
-    def write_failed(
-        self, attempt: Attempt, err: sender_mod.NotDelivered
-    ) -> None:
+    def write_failed(self, attempt: Attempt, err: sender.NotDelivered) -> None:
         """Write that nothing is known to have arrived."""
         follower, now = attempt.follower, self._read_clock()
         since = _first(follower.failing_since, now)

@@ -13,21 +13,21 @@ import functools
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
-from nova_ext_resources.reservation.manager import kept as kept_mod
+from nova_ext_resources.reservation.manager import kept
 from nova_ext_resources.reservation.manager import lateness
 from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
-from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import requests
 from nova_ext_resources.reservation.manager import sight
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -45,7 +45,7 @@ CHECK_SECONDS = 60
 #: How many failures the log names.
 _NAMED = 5
 
-Cause = cause_mod.Cause
+Cause = cause.Cause
 State = state_mod.State
 
 
@@ -84,10 +84,10 @@ class Draining:
         #: The hosts that servers are told to leave in this pass.
         self._usable: frozenset[str] = frozenset()
         self._removal = removal.Removal(cloud)
-        self._kept = kept_mod.Kept(database, has_metadata=has_metadata)
+        self._kept = kept.Kept(database, has_metadata=has_metadata)
         self._borrowers = borrowers.Borrowers(cloud, self._kept.find_until)
         self._owners = owners.Owners(cloud)
-        self._requests = requests_mod.Requests()
+        self._requests = requests.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
         self._nova = effort_mod.Effort()
         #: An owner that cannot be told holds up no removal.
@@ -101,7 +101,7 @@ class Draining:
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
         if not reading.is_steady:

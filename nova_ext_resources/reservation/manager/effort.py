@@ -12,7 +12,7 @@ from typing import ParamSpec
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 
 _P = ParamSpec('_P')
 
@@ -30,7 +30,7 @@ class Effort:
     """
 
     def __init__(
-        self, *, passed: Callable[[], float] = watch_mod.read_passed
+        self, *, passed: Callable[[], float] = watch.read_passed
     ) -> None:
         self._passed = passed
         self._end = passed() + MAX_SECONDS

@@ -7,7 +7,7 @@ import functools
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import chores
@@ -15,7 +15,7 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -82,7 +82,7 @@ class Ending:
         #: Reservation -> when its servers were asked to go last.
         self._tried: dict[str, int] = {}
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True
@@ -184,7 +184,7 @@ class Ending:
             due.State.ENDED,
             now,
             reason,
-            cause=cause_mod.Cause.LEFT if waiting else None,
+            cause=cause.Cause.LEFT if waiting else None,
             consumers=removed,
         )
         return outcome.is_well

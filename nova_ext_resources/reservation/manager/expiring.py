@@ -5,14 +5,14 @@
 from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import requests as requests_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.manager import watch
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import shrinking
 
 
-State = state_mod.State
+State = state.State
 
 
 class Expiring:
@@ -26,7 +26,7 @@ class Expiring:
         self._database = database
         self._requests = requests_mod.Requests()
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True

@@ -15,7 +15,7 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import moved
 from nova_ext_resources.reservation.manager import sight
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -65,7 +65,7 @@ class Freeing:
         #: Server -> when it was looked for.
         self._checked: dict[str, int] = {}
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True

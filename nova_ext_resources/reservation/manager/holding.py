@@ -16,18 +16,18 @@ import dataclasses
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold as hold_obj
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import cuts as cuts_mod
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import holds as holds_mod
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation.manager import requests as requests_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.manager import requests
+from nova_ext_resources.reservation.manager import watch
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import servers
@@ -63,15 +63,15 @@ class _Wanted:
     """
 
     key: str
-    slot: server_mod.PlannedServer
+    slot: server.PlannedServer
     project: str
 
     @property
     def consumer(self) -> str:
-        return hold_obj.make_consumer(self.slot.key)
+        return planned_hold.make_consumer(self.slot.key)
 
     @property
-    def places(self) -> dict[view_obj.Place, int]:
+    def places(self) -> dict[host_view.Place, int]:
         return self.slot.allocations
 
     @property
@@ -105,8 +105,8 @@ class Holding:
         self._database = database
         self._cloud = cloud
         self._lead = lead
-        self._requests = requests_mod.Requests()
-        self._cuts = cuts_mod.Cuts()
+        self._requests = requests.Requests()
+        self._cuts = cuts.Cuts()
         self._holds = holds
         self._tries: dict[str, _Try] = {}
         self._searched_at = 0
@@ -115,7 +115,7 @@ class Holding:
         #: When placement was asked last where nothing is held.
         self._looked_at = 0
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
         if self._lead is None:
@@ -327,7 +327,7 @@ class Holding:
     # Comparison with placement
 
     def _compare(
-        self, wanted: Mapping[str, _Wanted], reading: watch_mod.Reading
+        self, wanted: Mapping[str, _Wanted], reading: watch.Reading
     ) -> bool:
         """Compare how much is held with what this manager knows of.
 
@@ -346,7 +346,7 @@ class Holding:
                 'not delete allocations of type %(type)s.',
                 {
                     'missing': missing,
-                    'type': hold_obj.CONSUMER_TYPE,
+                    'type': planned_hold.CONSUMER_TYPE,
                 },
             )
             self._holds.forget()
@@ -373,7 +373,7 @@ def _is_due(now: int, before: int) -> bool:
 
 def _list_claimed(
     near: promised.Promised, now: int
-) -> frozenset[view_obj.Place]:
+) -> frozenset[host_view.Place]:
     """Return the places of slots whose servers may have claimed nothing yet.
 
     What is released for such a server is not for another slot.
@@ -389,7 +389,7 @@ def _list_claimed(
 def _list_takers(near: promised.Promised) -> dict[str, str]:
     """Return consumer of a hold -> the server that has taken its slot."""
     return {
-        hold_obj.make_consumer(slot.key): slot.consumer
+        planned_hold.make_consumer(slot.key): slot.consumer
         for _key, slot in near.taken
         if slot.consumer is not None
     }

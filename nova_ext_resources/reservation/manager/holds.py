@@ -5,7 +5,7 @@
 from collections.abc import Mapping, Set
 import itertools
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 
 
@@ -18,7 +18,7 @@ class Holds:
     def __init__(self, cloud: cloud_mod.Cloud) -> None:
         self._cloud = cloud
         #: In the order in which placement was asked about them.
-        self._known: dict[str, Mapping[view_obj.Place, int]] = {}
+        self._known: dict[str, Mapping[host_view.Place, int]] = {}
         #: Those that it is asked about again.
         self._doubted: set[str] = set()
 
@@ -27,7 +27,9 @@ class Holds:
         """The consumers that hold something."""
         return self._known.keys()
 
-    def has(self, consumer: str, places: Mapping[view_obj.Place, int]) -> bool:
+    def has(
+        self, consumer: str, places: Mapping[host_view.Place, int]
+    ) -> bool:
         """Return whether a consumer holds just that, without a doubt."""
         is_doubted = consumer in self._doubted
         return not is_doubted and self._known.get(consumer) == places
@@ -36,7 +38,7 @@ class Holds:
         self,
         consumer: str,
         project: str,
-        places: Mapping[view_obj.Place, int],
+        places: Mapping[host_view.Place, int],
     ) -> None:
         """Have a consumer hold places; as of :meth:`~.Cloud.take_hold`."""
         self._forget(consumer)

@@ -12,7 +12,7 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import request
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 
@@ -74,7 +74,7 @@ class Kept:
                 found = records.list_records(
                     connection,
                     interval.ALWAYS,
-                    name=request_mod.find_name(name),
+                    name=request.find_name(name),
                 )
             self._over[name] = [
                 (
@@ -83,6 +83,6 @@ class Kept:
                 )
                 for one in found
                 if one.last.state.is_final
-                and request_mod.is_named(one.request.key, name)
+                and request.is_named(one.request.key, name)
             ]
         return self._over[name]

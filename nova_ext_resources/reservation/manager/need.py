@@ -7,7 +7,7 @@ import dataclasses
 
 from oslo_log import log as logging
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
@@ -36,7 +36,7 @@ class Need:
     host: str
     start: int
     slots: Sequence[promised.Slot]
-    places: Set[view_obj.Place]
+    places: Set[host_view.Place]
     leaving: Set[str]
     shortage: lending.Shortage
     uses: lending.Uses
@@ -89,7 +89,7 @@ def describe(needs: Iterable[Need]) -> str:
     Of many hosts some are named. What is short of a sharing provider is said
     for the first host that uses it.
     """
-    said: set[view_obj.Place] = set()
+    said: set[host_view.Place] = set()
     found = []
     for one in needs:
         new = {

@@ -10,7 +10,7 @@ from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import courier as courier_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import shortages as shortages_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
@@ -33,7 +33,7 @@ class Notifying:
         self._shortages = shortages
         self._courier = courier
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         done = [
             chores.attempt('what is available', self._look, reading),
@@ -50,10 +50,10 @@ class Notifying:
         """
         self._courier.close(seconds)
 
-    def _look(self, reading: watch_mod.Reading) -> bool:
+    def _look(self, reading: watch.Reading) -> bool:
         return self._shortages.run(reading.now)
 
-    def _put_in_order(self, reading: watch_mod.Reading) -> bool:
+    def _put_in_order(self, reading: watch.Reading) -> bool:
         effort = effort_mod.Effort()
         now = reading.now if reading.is_steady else None
         return news.give_positions(

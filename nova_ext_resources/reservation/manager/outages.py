@@ -22,12 +22,12 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import cuts
 from nova_ext_resources.reservation.manager import replaced as replaced_mod
 from nova_ext_resources.reservation.manager import sight
-from nova_ext_resources.reservation.manager import supplies as supplies_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import supplies
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import outage
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
@@ -50,7 +50,7 @@ LOSS_SECONDS = 120
 
 #: What starts within so many seconds is moved at once: it must be planned
 #: some time before.
-NEAR_SECONDS = admission_mod.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
+NEAR_SECONDS = admission.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
 
 #: If more hosts than these are gone or down, and most of those with promises,
 #: it is likely the wrong placement, or the message bus. So many seconds later
@@ -142,15 +142,15 @@ class Outages:
         self._most_since: int | None = None
         #: Reservations that fitted nowhere a short while ago.
         self._tried: dict[str, _Try] = {}
-        self._admission: admission_mod.Admission | None = None
+        self._admission: admission.Admission | None = None
         self._is_readable = True
         self._replaced = replaced_mod.Replaced(database, cloud)
         self._cuts = cuts.Cuts(
             database,
-            supplies_mod.Supplies(database, cloud, is_once=is_once),
+            supplies.Supplies(database, cloud, is_once=is_once),
         )
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
         with self._database.transaction() as connection:
@@ -320,7 +320,7 @@ class Outages:
                 {'key': one.key, 'err': err},
             )
             return _Outcome.FAILED
-        if isinstance(answer, planner_mod.Refusal):
+        if isinstance(answer, planner.Refusal):
             return _Outcome.NOWHERE
         if answer is not None:
             chores.report(

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
@@ -19,7 +19,7 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation import promises
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -31,7 +31,7 @@ LEAVE_SECONDS = due.MAX_SKEW + lending.LEAVE_SECONDS
 _NOTHING_USED: lending.Uses = types.MappingProxyType({})
 
 #: A planned server, after its reservation.
-Slot: TypeAlias = tuple[str, server_mod.PlannedServer]
+Slot: TypeAlias = tuple[str, server.PlannedServer]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,21 +125,21 @@ class Promised:
     def holds(self) -> frozenset[str]:
         """The consumers that may hold room for these slots in placement."""
         found = frozenset(
-            hold.make_consumer(one.key)
+            planned_hold.make_consumer(one.key)
             for _key, one in (*self.slots, *self.taken)
         )
         return found | self.rest.holds if self.rest else found
 
     @functools.cached_property
-    def by_place(self) -> Mapping[view_obj.Place, Sequence[Slot]]:
+    def by_place(self) -> Mapping[host_view.Place, Sequence[Slot]]:
         """Place -> the slots that take from it, of whatever host."""
-        found: dict[view_obj.Place, list[Slot]] = {}
+        found: dict[host_view.Place, list[Slot]] = {}
         for one in self.slots:
             for place in one[1].places:
                 found.setdefault(place, []).append(one)
         return found
 
-    def list_places(self, host: str) -> frozenset[view_obj.Place]:
+    def list_places(self, host: str) -> frozenset[host_view.Place]:
         """Return all that slots of a host take from."""
         return frozenset(
             place for _key, one in self.by_host[host] for place in one.places
@@ -168,7 +168,7 @@ class Promised:
     def _maintenances(self) -> capacity_change.Changes:
         return [one for one in self.changes if one.is_maintenance]
 
-    def _is_away(self, slot: server_mod.PlannedServer, time: int) -> bool:
+    def _is_away(self, slot: server.PlannedServer, time: int) -> bool:
         """Return whether nobody can have a slot then."""
         return any(
             one.during.start <= time < one.during.end and one.concerns(slot)
@@ -320,7 +320,7 @@ def _sort_slots(
     )
 
 
-def _is_claiming(slot: server_mod.PlannedServer, now: int) -> bool:
+def _is_claiming(slot: server.PlannedServer, now: int) -> bool:
     """Return whether a slot was taken so shortly before."""
     return (
         slot.taken_at is not None
@@ -329,7 +329,7 @@ def _is_claiming(slot: server_mod.PlannedServer, now: int) -> bool:
     )
 
 
-def _has_claimed(slot: server_mod.PlannedServer, uses: lending.Uses) -> bool:
+def _has_claimed(slot: server.PlannedServer, uses: lending.Uses) -> bool:
     """Return whether placement shows the server of a slot in its place."""
     return any(
         slot.consumer in uses[place].holders

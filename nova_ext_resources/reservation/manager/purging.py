@@ -5,7 +5,7 @@
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation.manager import effort as effort_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
 
@@ -19,7 +19,7 @@ class Purging:
         self._database = database
         self._seconds = seconds
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True

@@ -9,7 +9,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Rights:
         """Return whether a server that Nova does not show is gone."""
         return self._is_there
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`. What is missing is no failure.
 
         Where nothing is lent, and no server goes with its reservation, Nova

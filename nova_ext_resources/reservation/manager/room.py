@@ -4,9 +4,9 @@
 
 import dataclasses
 
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation.manager import case as case_mod
@@ -46,7 +46,7 @@ def make_room(case: case_mod.Case) -> Room:
 
 
 def find_demand(
-    server: nova_server.NovaServer, grammar: extra_specs_mod.Grammar
+    server: nova_server.NovaServer, grammar: extra_specs.Grammar
 ) -> demand_mod.Demand | None:
     """Return what a server needs; None if its flavor makes no sense."""
     try:
@@ -67,7 +67,7 @@ class Places:
         cloud: cloud_mod.Cloud,
         holds: holds_mod.Holds,
         cuts: cuts_mod.Cuts,
-        grammar: extra_specs_mod.Grammar,
+        grammar: extra_specs.Grammar,
     ) -> None:
         self._cloud = cloud
         self._holds = holds
@@ -114,5 +114,7 @@ class Places:
             if demand is not None
             and one.during.start <= case.now
             and waiting.fits(demand, one)
-            and self._holds.has(hold.make_consumer(one.key), one.allocations)
+            and self._holds.has(
+                planned_hold.make_consumer(one.key), one.allocations
+            )
         ]

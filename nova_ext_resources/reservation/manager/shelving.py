@@ -9,7 +9,7 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import request
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -59,7 +59,7 @@ class Shelving:
         if not waiting.can_be_shelved(server):
             return 'its owner has locked it, or it does not run any more'
         name = server.metadata.get(nova_server.RESERVATION, '')
-        if not request_mod.is_named(case.key, name):
+        if not request.is_named(case.key, name):
             return f'it is not for reservation {case.key} any more'
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection, case.key)

@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import beside
@@ -22,12 +22,12 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
-from nova_ext_resources.reservation import subscription as subscription_mod
+from nova_ext_resources.reservation import subscription
 
 LOG = logging.getLogger(__name__)
 
 #: Returns what there is at a time, of all zones and classes.
-ReadAmounts = Callable[[int], Sequence[amounts_mod.Amounts]]
+ReadAmounts = Callable[[int], Sequence[amounts.Amounts]]
 
 
 class Shortages:
@@ -59,9 +59,7 @@ class Shortages:
         self._is_once = is_once
         self._is_watched = is_watched
         self._looked_at: int | None = None
-        self._reading: futures.Future[Sequence[amounts_mod.Amounts]] | None = (
-            None
-        )
+        self._reading: futures.Future[Sequence[amounts.Amounts]] | None = None
 
     def run(self, now: int) -> bool:
         """Look, or note what was seen.
@@ -104,7 +102,7 @@ class Shortages:
         with self._database.transaction() as connection:
             return followers.read_watching(connection)
 
-    def _note(self, found: Sequence[amounts_mod.Amounts]) -> None:
+    def _note(self, found: Sequence[amounts.Amounts]) -> None:
         if not found:
             # More likely the wrong placement than the loss of all hosts.
             LOG.error(
@@ -133,8 +131,8 @@ class Shortages:
 
 
 def find_event(
-    watched: subscription_mod.Watched,
-    found: amounts_mod.Amounts | None,
+    watched: subscription.Watched,
+    found: amounts.Amounts | None,
     now: int,
     *,
     is_low: bool,

@@ -4,7 +4,7 @@
 
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 
@@ -15,7 +15,7 @@ class Starting:
     def __init__(self, database: database_mod.Database) -> None:
         self._database = database
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection)

@@ -13,7 +13,7 @@ import dataclasses
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
@@ -56,7 +56,7 @@ class Supplies:
         self._asked: Set[str] = frozenset()
         self._asked_at = interval.ALWAYS
         #: Place -> since when something is lost there.
-        self._since: dict[view_obj.Place, int] = {}
+        self._since: dict[host_view.Place, int] = {}
         self.late: Set[str] = frozenset()
 
     def is_due(self, now: int) -> bool:
@@ -66,7 +66,7 @@ class Supplies:
     def read(
         self,
         changes: capacity_change.Changes,
-        places: Iterable[view_obj.Place],
+        places: Iterable[host_view.Place],
         consumers: Set[str],
         now: int,
     ) -> lack.Supplies:
@@ -130,7 +130,7 @@ class Supplies:
     def _watch(
         self,
         changes: capacity_change.Changes,
-        place: view_obj.Place,
+        place: host_view.Place,
         known: forecast.Forecast,
     ) -> None:
         """Note what is lost beside all changes, if it stays so."""
@@ -154,7 +154,7 @@ class Supplies:
     def _rebase(
         self,
         changes: capacity_change.Changes,
-        place: view_obj.Place,
+        place: host_view.Place,
         known: forecast.Forecast,
     ) -> None:
         own = [one for one in changes if one.rp_uuid == place[0]]
@@ -185,7 +185,7 @@ class Supplies:
 
 def list_places(
     changes: capacity_change.Changes,
-) -> Iterator[view_obj.Place]:
+) -> Iterator[host_view.Place]:
     """Return the places that changes add to, or take from."""
     for one in changes:
         for name in one.amounts:
@@ -194,7 +194,7 @@ def list_places(
 
 def make_forecast(
     changes: capacity_change.Changes,
-    place: view_obj.Place,
+    place: host_view.Place,
     shown: int,
     now: int,
 ) -> forecast.Forecast:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.reservation.manager import chores as chores_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import draining
@@ -104,7 +104,7 @@ class Blocking:
     """
 
     lead: int
-    grammar: extra_specs_mod.Grammar
+    grammar: extra_specs.Grammar
 
 
 def make_chores(

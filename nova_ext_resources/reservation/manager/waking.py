@@ -15,11 +15,11 @@ import functools
 
 from oslo_log import log as logging
 
-from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
-from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import cuts as cuts_mod
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.reservation import cause
+from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import case as case_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
@@ -28,7 +28,7 @@ from nova_ext_resources.reservation.manager import holds as holds_mod
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import room as room_mod
 from nova_ext_resources.reservation.manager import shelving
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -49,7 +49,7 @@ CHECK_SECONDS = 60
 #: Characters of a reason.
 _LONGEST = 1000
 
-Cause = cause_mod.Cause
+Cause = cause.Cause
 
 
 class Waking:
@@ -63,14 +63,14 @@ class Waking:
         database: database_mod.Database,
         cloud: cloud_mod.Cloud,
         holds: holds_mod.Holds,
-        grammar: extra_specs_mod.Grammar,
+        grammar: extra_specs.Grammar,
     ) -> None:
         self._database = database
         self._cloud = cloud
         self._holds = holds
         self._grammar = grammar
         self._requests = requests_mod.Requests()
-        self._cuts = cuts_mod.Cuts()
+        self._cuts = cuts.Cuts()
         self._places = room_mod.Places(cloud, holds, self._cuts, grammar)
         self._shelving = shelving.Shelving(database, cloud)
         #: Project -> when its servers were looked at.
@@ -82,7 +82,7 @@ class Waking:
         #: What was logged, once.
         self._logged: set[tuple[str, str]] = set()
 
-    def run(self, reading: watch_mod.Reading) -> bool:
+    def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
         effort = effort_mod.Effort()
@@ -144,7 +144,7 @@ class Waking:
         effort: effort_mod.Effort,
         project: str,
         ones: Sequence[progress.Unfinished],
-        reading: watch_mod.Reading,
+        reading: watch.Reading,
     ) -> bool:
         """Look at all servers of a project."""
         tagged = collections.defaultdict[str, list[nova_server.NovaServer]](
@@ -281,7 +281,7 @@ class Waking:
 
         :raises ComputeUnavailable: Nova is away; the next pass asks again
         """
-        self._holds.release(hold.make_consumer(slot.key))
+        self._holds.release(planned_hold.make_consumer(slot.key))
         try:
             self._cloud.unshelve(server.uuid, slot.host)
         except exception.ComputeUnavailable as err:

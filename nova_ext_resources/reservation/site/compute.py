@@ -12,9 +12,9 @@ from keystoneauth1 import exceptions as ks_exc
 import requests
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.placement import endpoint
-from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.placement.api import endpoint
+from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import nova_server
 
 _T = TypeVar('_T')
@@ -58,7 +58,7 @@ class Compute:
         #: Whether Nova is too old to show scheduler hints.
         self._is_old = False
 
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+    def find_flavor(self, name: str) -> flavor.Flavor | None:
         """Return the flavor of a name or an id, None if there is none.
 
         :raises ComputeUnavailable: there is no sensible answer
@@ -368,15 +368,13 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
     )
 
 
-def parse_own_flavor(
-    body: Mapping[str, Any], image: object
-) -> flavor_mod.Flavor:
+def parse_own_flavor(body: Mapping[str, Any], image: object) -> flavor.Flavor:
     """Return the flavor of a server; the root disk of a volume is elsewhere.
 
     :param image: nothing where the server was booted from a volume
     """
     disk_gb = int(body['ephemeral']) + -(-int(body['swap'] or 0) // 1024)
-    return flavor_mod.Flavor(
+    return flavor.Flavor(
         name=body['original_name'],
         vcpus=int(body['vcpus']),
         memory_mb=int(body['ram']),
@@ -385,10 +383,10 @@ def parse_own_flavor(
     )
 
 
-def _parse_flavor(body: Mapping[str, Any]) -> flavor_mod.Flavor:
+def _parse_flavor(body: Mapping[str, Any]) -> flavor.Flavor:
     # Nova shows no swap as an empty text.
     swap_mb = int(body['swap'] or 0)
-    return flavor_mod.Flavor(
+    return flavor.Flavor(
         name=body['name'],
         vcpus=int(body['vcpus']),
         memory_mb=int(body['ram']),

@@ -5,25 +5,25 @@
 from collections.abc import Mapping
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold as hold_obj
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
-from nova_ext_resources.placement import retry
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
+from nova_ext_resources.placement.api import retry
 
 
 def take(
     client: placement_client.Client,
     consumer: str,
     project: str,
-    places: Mapping[view_obj.Place, int],
+    places: Mapping[host_view.Place, int],
 ) -> None:
     """Have a consumer hold places, and nothing else.
 
     One that cannot have them loses what it has elsewhere: nobody is promised
     anything there.
 
-    :param consumer: as of :func:`.objects.hold.make_consumer`
+    :param consumer: as of :func:`.planned_hold.make_consumer`
     :param project: that has reserved; '' for none
     :raises AllocationRejected: they do not fit
     :raises PlacementError: placement cannot be asked
@@ -41,9 +41,9 @@ def take(
                 responses.Allocations(
                     consumer_uuid=consumer,
                     resources=wanted,
-                    project_id=hold_obj.PROJECT,
-                    user_id=project or hold_obj.PROJECT,
-                    consumer_type=hold_obj.CONSUMER_TYPE,
+                    project_id=planned_hold.PROJECT,
+                    user_id=project or planned_hold.PROJECT,
+                    consumer_type=planned_hold.CONSUMER_TYPE,
                     generation=held.generation,
                 )
             )
@@ -69,7 +69,9 @@ def count(client: placement_client.Client) -> int:
     :raises PlacementError: placement cannot be asked
     """
     return retry.call(
-        client.count_consumers, hold_obj.PROJECT, hold_obj.CONSUMER_TYPE
+        client.count_consumers,
+        planned_hold.PROJECT,
+        planned_hold.CONSUMER_TYPE,
     )
 
 
@@ -88,7 +90,7 @@ def list_all(client: placement_client.Client) -> frozenset[str]:
             uuid
             for amounts in found.values()
             for uuid in amounts
-            if hold_obj.may_be_hold(uuid)
+            if planned_hold.may_be_hold(uuid)
         }
     return frozenset(uuid for uuid in suspects if is_hold(client, uuid))
 
@@ -99,4 +101,4 @@ def is_hold(client: placement_client.Client, consumer: str) -> bool:
     :raises PlacementError: placement cannot be asked
     """
     found = retry.call(client.get_allocations, consumer)
-    return found.consumer_type == hold_obj.CONSUMER_TYPE
+    return found.consumer_type == planned_hold.CONSUMER_TYPE

@@ -18,15 +18,15 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import overview
-from nova_ext_resources.placement import retry
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import retry
+from nova_ext_resources.placement import cloud_snapshot
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import published as published_mod
 
 #: Nova gives it to the provider of a compute service that is disabled.
@@ -45,7 +45,7 @@ class Published:
     :ivar trackers: all that are installed, by name
     """
 
-    publications: publication_mod.Publications
+    publications: publication.Publications
     trackers: Mapping[str, base.Tracker]
 
 
@@ -60,7 +60,7 @@ def list_hosts(
     taken: Taken | None = None,
     down: Set[str] = frozenset(),
     published: Published = NOTHING,
-) -> list[host_mod.Host]:
+) -> list[host.Host]:
     """Return all hosts that are enabled and up, by name.
 
     :param default_zone: of hosts that are in no zone
@@ -69,9 +69,9 @@ def list_hosts(
     :raises PlacementError: placement cannot be read
     """
     taken = taken or {}
-    trees = overview.list_hosts(client, None)
+    trees = cloud_snapshot.list_hosts(client, None)
     slots = {place[0] for slot in taken.values() for place in slot}
-    held = overview.list_holders(
+    held = cloud_snapshot.list_holders(
         client,
         {
             one.rp_uuid
@@ -87,7 +87,7 @@ def list_hosts(
         for name, holders in own.items()
     }
     read_inventories = functools.partial(
-        overview.read_each, client.list_inventories
+        cloud_snapshot.read_each, client.list_inventories
     )
     named = _list_zones(client, zones)
     hosts = [
@@ -109,7 +109,7 @@ def _list_zones(
     client: placement_client.Client, zones: Zones
 ) -> dict[str, list[str]]:
     """Return uuid of a provider -> the zones that it is in."""
-    members = overview.run_all(
+    members = cloud_snapshot.run_all(
         lambda one: retry.call(client.list_providers, member_of=one), [*zones]
     )
     found: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
     sharing = {
         one.rp_uuid
         for one in retry.call(
-            client.list_providers, required=provider_obj.SHARING_TRAIT
+            client.list_providers, required=provider.SHARING_TRAIT
         )
     }
     return {
@@ -146,19 +146,19 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
 
 def read_uses(
     client: placement_client.Client, rp_uuids: Iterable[str]
-) -> dict[view_obj.Place, lending.Use]:
+) -> dict[host_view.Place, lending.Use]:
     """Return what there is of providers, and who holds it.
 
     Those that are gone are left out.
 
     :raises PlacementError: placement cannot be read
     """
-    providers = overview.read_each(client.get_provider, [*rp_uuids])
-    held = overview.read_each(client.list_holders, [*providers])
+    providers = cloud_snapshot.read_each(client.get_provider, [*rp_uuids])
+    held = cloud_snapshot.read_each(client.list_holders, [*providers])
     return {
         (rp_uuid, name): lending.Use(
             capacity=inventory.capacity,
-            is_shared=provider_obj.SHARING_TRAIT in providers[rp_uuid].traits,
+            is_shared=provider.SHARING_TRAIT in providers[rp_uuid].traits,
             holders=holders.get(name, {}),
         )
         for rp_uuid, holders in held.items()
@@ -167,7 +167,7 @@ def read_uses(
 
 
 def _count_beyond(
-    slot: Mapping[view_obj.Place, int], place: view_obj.Place, amount: int
+    slot: Mapping[host_view.Place, int], place: host_view.Place, amount: int
 ) -> int:
     """Return what a server holds beyond its slot."""
     return max(amount - slot.get(place, 0), 0)
@@ -179,8 +179,8 @@ def _make_host(
     uses: published_mod.Uses,
     taken: Taken,
     published: Published,
-    read_inventories: host_mod.InventoryReader,
-) -> host_mod.Host:
+    read_inventories: host.InventoryReader,
+) -> host.Host:
     """Make a host of its tree.
 
     :param uses: of the places where it matters who holds what
@@ -194,20 +194,20 @@ def _make_host(
                     _count_beyond(taken.get(consumer, {}), place, own)
                     for consumer, own in uses[place].items()
                 )
-            tracked[place] = view_obj.Tracked(
+            tracked[place] = host_view.Tracked(
                 tracker='count',
                 state=count.CountState(amount.capacity, used),
                 inventory=amount.inventory,
             )
-    counted = host_mod.Host(
+    counted = host.Host(
         name=tree.name,
         providers=tuple(
-            provider_obj.Provider(
+            provider.Provider(
                 rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
             )
             for one in tree.offering
         ),
-        view=view_obj.HostView(
+        view=host_view.HostView(
             tracked=tracked,
             keys={one.rp_uuid: one.name for one in tree.offering},
         ),

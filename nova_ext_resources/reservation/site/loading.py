@@ -14,42 +14,42 @@ from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.placement import adapter as placement_adapter
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import retry as placement_retry
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.placement.api import adapter
+from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import retry
 from nova_ext_resources import plugins
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation.manager import courier as courier_mod
-from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
-from nova_ext_resources.reservation.manager import notifying as notifying_mod
-from nova_ext_resources.reservation.manager import shortages as shortages_mod
-from nova_ext_resources.reservation.manager import turn as turn_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import limits
+from nova_ext_resources.reservation.manager import courier
+from nova_ext_resources.reservation.manager import deliveries
+from nova_ext_resources.reservation.manager import notifying
+from nova_ext_resources.reservation.manager import shortages
+from nova_ext_resources.reservation.manager import turn
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import publication as publication_mod
-from nova_ext_resources.reservation.site import compute as compute_mod
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation.site import compute
 from nova_ext_resources.reservation.site import holds
 from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.site import metrics
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
-from nova_ext_resources.reservation.webhook import rules as rules_mod
+from nova_ext_resources.reservation.webhook import rules
 from nova_ext_resources.reservation.webhook import sender as sender_mod
 
 LOG = logging.getLogger(__name__)
@@ -69,15 +69,15 @@ class Site:
 
     @functools.cached_property
     def _adapter(self) -> ks_adapter.Adapter:
-        return placement_adapter.load_adapter(self._conf)
+        return adapter.load_adapter(self._conf)
 
     @functools.cached_property
-    def _placement(self) -> placement_client.Client:
-        return placement_client.Client(self._adapter)
+    def _placement(self) -> client.Client:
+        return client.Client(self._adapter)
 
     @functools.cached_property
-    def _compute(self) -> compute_mod.Compute:
-        return compute_mod.Compute(self._adapt('compute'))
+    def _compute(self) -> compute.Compute:
+        return compute.Compute(self._adapt('compute'))
 
     def _adapt(
         self, service_type: str, min_version: str | None = None
@@ -99,8 +99,8 @@ class Site:
     def list_hosts(
         self,
         taken: hosts.Taken | None = None,
-        known: publication_mod.Publications | None = None,
-    ) -> Sequence[host_mod.Host]:
+        known: publication.Publications | None = None,
+    ) -> Sequence[host.Host]:
         """Return all hosts, in their zones as far as these are known.
 
         :param taken: see :func:`~.hosts.list_hosts`
@@ -153,7 +153,7 @@ class Site:
         default: str = self._conf.default_availability_zone
         return default
 
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+    def find_flavor(self, name: str) -> flavor.Flavor | None:
         """Return a flavor, None if there is none of this name or id.
 
         :raises InvalidConfiguration: there are no credentials
@@ -191,7 +191,7 @@ class ManagedSite(Site):
 
     def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
         """Return which providers placement does not have."""
-        found = placement_retry.call(self._placement.list_providers)
+        found = retry.call(self._placement.list_providers)
         return rp_uuids - {one.rp_uuid for one in found}
 
     def list_down(self) -> Set[str]:
@@ -204,7 +204,7 @@ class ManagedSite(Site):
 
     def list_held(self, consumer: str) -> Set[str]:
         """Return the uuids of providers that a consumer has allocations of."""
-        found = placement_retry.call(self._placement.get_allocations, consumer)
+        found = retry.call(self._placement.get_allocations, consumer)
         return found.resources.keys()
 
     def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
@@ -231,7 +231,7 @@ class ManagedSite(Site):
         self,
         consumer: str,
         project: str,
-        places: Mapping[view_obj.Place, int],
+        places: Mapping[host_view.Place, int],
     ) -> None:
         """Have a consumer hold places for a planned server."""
         holds.take(self._placement, consumer, project, places)
@@ -258,7 +258,7 @@ class ManagedSite(Site):
 
     def make_admission(
         self, database: database_mod.Database
-    ) -> admission_mod.Admission:
+    ) -> admission.Admission:
         """Read all hosts; return what can plan on them."""
         now = int(timeutils.utcnow_ts())
         taken = slots.list_places(database, now)
@@ -268,7 +268,7 @@ class ManagedSite(Site):
         planner = planner_mod.Planner(
             fleet, plugins.load_claim_tests(self._trackers)
         )
-        return admission_mod.Admission(database, planner, now)
+        return admission.Admission(database, planner, now)
 
 
 def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
@@ -283,10 +283,10 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
 
 
 def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
-    database = open_database(reservation_conf.find_connection(conf))
+    database = open_database(reservation.find_connection(conf))
     schema.ensure(database)
     trackers = plugins.load_trackers()
-    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    options = values.load(conf, reservation.GROUP, reservation.OPTS)
     return api.Reservations(
         database,
         site,
@@ -295,7 +295,7 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
         grammar=plugins.load_grammar(),
         rules=make_rules(conf),
         most_subscriptions=options.project_subscriptions,
-        limits=limits_mod.Limits(
+        limits=limits.Limits(
             **{
                 name: number
                 for name, number in (
@@ -310,7 +310,7 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
     )
 
 
-def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
+def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn.Turn:
     """Make what a manager of reservations does again and again.
 
     The database is not reached before that: it may be down.
@@ -321,14 +321,14 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     :raises InvalidConfiguration: an option is wrong, or a service is to do
         it and no database is named
     """
-    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    options = values.load(conf, reservation.GROUP, reservation.OPTS)
     if not is_once:
-        reservation_conf.get_connection(conf)
-    database = open_database(reservation_conf.find_connection(conf))
-    return turn_mod.Turn(
+        reservation.get_connection(conf)
+    database = open_database(reservation.find_connection(conf))
+    return turn.Turn(
         database,
-        watch_mod.Watch(0 if is_once else options.clock_wait),
-        turn_mod.make_chores(
+        watch.Watch(0 if is_once else options.clock_wait),
+        turn.make_chores(
             database,
             ManagedSite(conf),
             notice=options.end_notice,
@@ -342,7 +342,7 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     )
 
 
-def _find_blocking(conf: cfg.ConfigOpts) -> turn_mod.Blocking | None:
+def _find_blocking(conf: cfg.ConfigOpts) -> turn.Blocking | None:
     """Return how room is held, None where the scheduler keeps it.
 
     :raises InvalidConfiguration: both would
@@ -350,12 +350,10 @@ def _find_blocking(conf: cfg.ConfigOpts) -> turn_mod.Blocking | None:
     conf.register_opt(
         cfg.ListOpt('enabled_filters', default=[]), group='filter_scheduler'
     )
-    lead = reservation_conf.find_lead(
-        conf, conf.filter_scheduler.enabled_filters
-    )
+    lead = reservation.find_lead(conf, conf.filter_scheduler.enabled_filters)
     if lead is None:
         return None
-    return turn_mod.Blocking(
+    return turn.Blocking(
         lead=interval.FOREVER if lead < 0 else lead,
         grammar=plugins.load_grammar(),
     )
@@ -367,7 +365,7 @@ def make_notifying(
     has_doubts: Callable[[int], bool] = lambda _now: False,
     *,
     is_once: bool = False,
-) -> notifying_mod.Notifying:
+) -> notifying.Notifying:
     """Make what tells subscribers.
 
     :param conf: parsed, and not Nova's global one
@@ -375,7 +373,7 @@ def make_notifying(
         placement is not believed, because too many hosts are lost
     :raises InvalidConfiguration: an option is wrong
     """
-    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    options = values.load(conf, reservation.GROUP, reservation.OPTS)
     try:
         sender = sender_mod.Sender(
             make_rules(conf),
@@ -384,13 +382,13 @@ def make_notifying(
         )
     except OSError as err:
         raise exception.InvalidConfiguration(
-            option=f'[{reservation_conf.GROUP.name}] webhook_cafile',
+            option=f'[{reservation.GROUP.name}] webhook_cafile',
             value=options.webhook_cafile,
             reason=f'it cannot be read: {err}',
         ) from err
-    return notifying_mod.Notifying(
+    return notifying.Notifying(
         database,
-        shortages_mod.Shortages(
+        shortages.Shortages(
             database,
             functools.partial(_read_amounts, conf, options.metrics_file),
             options.capacity_interval,
@@ -398,10 +396,10 @@ def make_notifying(
             is_once=is_once,
             is_watched=bool(options.metrics_file),
         ),
-        courier_mod.Courier(
-            deliveries_mod.Deliveries(
+        courier.Courier(
+            deliveries.Deliveries(
                 # Of its own: it is used and closed in a thread.
-                open_database(reservation_conf.find_connection(conf)),
+                open_database(reservation.find_connection(conf)),
                 options.webhook_patience,
             ),
             sender,
@@ -410,22 +408,22 @@ def make_notifying(
     )
 
 
-def make_rules(conf: cfg.ConfigOpts) -> rules_mod.Rules:
+def make_rules(conf: cfg.ConfigOpts) -> rules.Rules:
     """Return which URLs and addresses notifications may be sent to.
 
     :param conf: parsed, and not Nova's global one
     :raises InvalidConfiguration: an option is wrong
     """
-    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    options = values.load(conf, reservation.GROUP, reservation.OPTS)
     urls, networks = options.webhook_urls, options.webhook_networks
-    name = f'[{reservation_conf.GROUP.name}] webhook_urls or webhook_networks'
+    name = f'[{reservation.GROUP.name}] webhook_urls or webhook_networks'
     with values.checked(name, ', '.join([*urls, *networks])):
-        return rules_mod.make_rules(urls, networks)
+        return rules.make_rules(urls, networks)
 
 
 def _read_amounts(
     conf: cfg.ConfigOpts, metrics_file: str | None, now: int
-) -> Sequence[amounts_mod.Amounts]:
+) -> Sequence[amounts.Amounts]:
     """Return what there is of all classes in all zones at a time.
 
     With a database of its own: it is called in a thread.
@@ -452,7 +450,7 @@ def _write_metrics(path: str, reservations: api.Reservations) -> None:
             'Metrics of reservations are not written to %(path)s, which is '
             'tried again: %(err)s. Correct [%(group)s] metrics_file, or let '
             'this user write into its folder.',
-            {'path': path, 'err': err, 'group': reservation_conf.GROUP.name},
+            {'path': path, 'err': err, 'group': reservation.GROUP.name},
         )
 
 
@@ -480,7 +478,7 @@ def open_database(
             'and PASSWORD write "@", ":", "/" and "%" as %40, %3A, %2F and %25'
         )
     raise exception.InvalidConfiguration(
-        option=f'[{reservation_conf.GROUP.name}] connection',
+        option=f'[{reservation.GROUP.name}] connection',
         value='(secret)',
         reason=reason,
     )

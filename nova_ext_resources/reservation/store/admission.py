@@ -17,17 +17,17 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
-from nova_ext_resources.reservation.store import mirror as mirror_mod
+from nova_ext_resources.reservation.store import mirror
 from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import reservations
@@ -66,7 +66,7 @@ class Admission:
         since: int | None = None,
     ) -> None:
         self._database = database
-        self._mirror = mirror_mod.Mirror(planner, since)
+        self._mirror = mirror.Mirror(planner, since)
         self._lock = threading.Lock()
         self.capacity = capacity.Capacity(
             database,
@@ -314,7 +314,7 @@ class Admission:
                     state=state_mod.State.PENDING,
                     changed_at=now,
                     reason=reason,
-                    cause=cause_mod.Cause.MOVED,
+                    cause=cause.Cause.MOVED,
                 )
                 # As many servers for the same time: no quota forbids that.
                 quota = self._read_quota(known, now)
@@ -394,7 +394,7 @@ class Admission:
     def _choose_revisions(
         self,
         plan: planner_mod.Plan,
-        *others: Iterable[server_mod.PlannedServer],
+        *others: Iterable[server.PlannedServer],
     ) -> shards.Revisions:
         """Return the revisions of all that a plan takes from, or frees."""
         bookings = self._mirror.planner.fleet.bookings
@@ -422,7 +422,7 @@ class Admission:
                 other,
                 change.changed_at,
                 reason,
-                cause=cause_mod.Cause.MOVED,
+                cause=cause.Cause.MOVED,
             )
 
     def _try_change(

@@ -22,7 +22,7 @@ from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import forecast
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import mirror as mirror_mod
@@ -314,8 +314,8 @@ def _degrade(
     cause: cause_mod.Cause,
 ) -> None:
     changes = states.list_changes(connection, key)
-    wanted = state_mod.State.DEGRADED
-    state_mod.check_next(key, changes[-1].state, wanted)
+    wanted = state.State.DEGRADED
+    state.check_next(key, changes[-1].state, wanted)
     change = states.Change(
         state=wanted, changed_at=now, reason=reason, cause=cause
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import quota as quota_mod
+from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import tables
 
@@ -29,7 +29,7 @@ def charge(
     :param servers: how many it has
     :param now: seconds since the epoch
     """
-    charges = quota_mod.list_charges(request, during, servers, now)
+    charges = quota.list_charges(request, during, servers, now)
     if request.project and charges:
         connection.execute(
             _ADD,
@@ -85,7 +85,7 @@ def read_charges(
     project: str,
     classes: Collection[str],
     oldest: int,
-) -> tuple[quota_mod.Charge, ...]:
+) -> tuple[quota.Charge, ...]:
     """Return what a project is charged for after a time.
 
     :param classes: only these resource classes
@@ -106,7 +106,7 @@ def read_charges(
             columns.ends_at > oldest,
         )
     )
-    return tuple(map(quota_mod.Charge._make, rows))
+    return tuple(map(quota.Charge._make, rows))
 
 
 def forget(connection: sa.Connection, before: int) -> None:
@@ -115,9 +115,9 @@ def forget(connection: sa.Connection, before: int) -> None:
     :param before: seconds since the epoch
     """
     longest = connection.scalar(sa.select(sa.func.max(tables.QUOTAS.c.days)))
-    days = max(longest or 0, quota_mod.DEFAULT_DAYS)
+    days = max(longest or 0, quota.DEFAULT_DAYS)
     connection.execute(
         sa.delete(tables.CHARGES).where(
-            tables.CHARGES.c.ends_at <= before - days * quota_mod.DAY
+            tables.CHARGES.c.ends_at <= before - days * quota.DAY
         )
     )

@@ -7,9 +7,9 @@ import functools
 import json
 from typing import Any
 
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects import requirement
+from nova_ext_resources.reservation import demand
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 
@@ -57,21 +57,19 @@ def read_request(text: str) -> request_mod.Request:
 
 
 @functools.lru_cache(_FLYWEIGHTS)
-def _read_demand(text: str) -> demand_mod.Demand:
+def _read_demand(text: str) -> demand.Demand:
     """Make a demand of its JSON; the same one for all of a flavor."""
     document: dict[str, Any] = foreign_data.load_json(text)
     asked = document['requirement']
-    groups = tuple(
-        requirement_obj.RequestGroup(**one) for one in asked['groups']
-    )
-    return demand_mod.Demand(
+    groups = tuple(requirement.RequestGroup(**one) for one in asked['groups'])
+    return demand.Demand(
         **{
             **document,
-            'requirement': requirement_obj.Requirement(
+            'requirement': requirement.Requirement(
                 **{**asked, 'groups': groups}
             ),
             'traits': {
-                suffix: demand_mod.Traits(
+                suffix: demand.Traits(
                     required=frozenset(one['required']),
                     forbidden=frozenset(one['forbidden']),
                 )

@@ -3,8 +3,8 @@
 """The rows of events, and their order.
 
 Rows become visible in another order than that in which they were written. So
-an event has a position only when :func:`give_positions` has given it one, in
-transactions of which each waits for the one before.
+an event has a position only when :func:`.news.give_positions` has given it
+one, in transactions of which each waits for the one before.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from oslo_utils import uuidutils
 import sqlalchemy as sa
 
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import event as event_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
@@ -114,8 +114,8 @@ def add_allocations(
     key: str,
     now: int,
     *,
-    taken: Sequence[server_mod.PlannedServer] = (),
-    released: Sequence[server_mod.PlannedServer] = (),
+    taken: Sequence[server.PlannedServer] = (),
+    released: Sequence[server.PlannedServer] = (),
 ) -> None:
     """Write that servers of Nova have taken places, or have them no more.
 

@@ -16,8 +16,8 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
-from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.reservation import event
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
@@ -292,7 +292,7 @@ def _parse(row: Any) -> Follower:
 
 
 def _try_parse(row: Any) -> Follower:
-    known = {one.value for one in event_mod.Kind}
+    known = {one.value for one in event.Kind}
     watched = None
     if row.zone is not None:
         watched = subscription_mod.Watched(
@@ -307,7 +307,7 @@ def _try_parse(row: Any) -> Follower:
             url=row.url,
             # Another release may know more.
             kinds=frozenset(
-                event_mod.Kind(one)
+                event.Kind(one)
                 for one in foreign_data.load_json(row.kinds)
                 if one in known
             ),

@@ -7,8 +7,8 @@ import dataclasses
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation import quota as quota_mod
+from nova_ext_resources.reservation import limits
+from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
@@ -27,7 +27,7 @@ class OwnLimits:
     ahead: int | None = None
     duration: int | None = None
 
-    def fill(self, others: limits_mod.Limits) -> limits_mod.Limits:
+    def fill(self, others: limits.Limits) -> limits.Limits:
         """Return what holds for the project.
 
         :param others: what holds for all others
@@ -55,19 +55,19 @@ class Limits:
     """
 
     def __init__(
-        self, database: database_mod.Database, others: limits_mod.Limits
+        self, database: database_mod.Database, others: limits.Limits
     ) -> None:
         self._database = database
         self.others = others
 
-    def find(self, project: str) -> limits_mod.Limits:
+    def find(self, project: str) -> limits.Limits:
         """Return what holds for a project.
 
         :param project: its id; '' for reservations of none, which are the
             operators' and not bounded
         """
         if not project:
-            return limits_mod.Limits()
+            return limits.Limits()
         own = OwnLimits(project=project)
         for found in self.list_limits(project):
             own = found
@@ -92,7 +92,7 @@ class Limits:
         """
         own = OwnLimits(project=project, ahead=ahead, duration=duration)
         try:
-            quota_mod.check_project(project)
+            quota.check_project(project)
             own.fill(self.others)
         except ValueError as err:
             raise errors.InvalidLimits(

@@ -12,7 +12,7 @@ from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation.store import reader as reader_mod
+from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import staying
@@ -35,7 +35,7 @@ class Mirror:
         self.changes: capacity_plan.Changes = ()
         #: Those that the fleet follows, and which of them had begun or ended.
         self._applied: tuple[object, ...] = ((), ())
-        self._reader = reader_mod.Reader(self)
+        self._reader = reader.Reader(self)
         self._places = planner.fleet.calendar.places
         #: Reservations of which all servers are with the planner.
         self._accepted: set[str] = set()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import shards

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
@@ -46,7 +46,7 @@ def _try_expire(
     held, request = found.get(one.key, ()), requests.get(one.key)
     if len(changes) != one.number + 1 or request is None or not held:
         return None
-    if changes[-1].state is state_mod.State.DEGRADED:
+    if changes[-1].state is state.State.DEGRADED:
         return None
     gaps = states.list_gaps(changes)
     if not expiry.is_due(request, held[0].during, now, gaps):
@@ -54,7 +54,7 @@ def _try_expire(
     left = expiry.expire(request, held, gaps)
     is_over = left.request is None
     change = states.Change(
-        state=state_mod.State.EXPIRED if is_over else one.state,
+        state=state.State.EXPIRED if is_over else one.state,
         changed_at=now,
         reason=left.reason,
     )

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from oslo_utils import timeutils
 import sqlalchemy as sa
 
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import retry
@@ -27,7 +27,7 @@ from nova_ext_resources.reservation.store import states
 
 #: Returns the slot to take, or None to leave all as it is.
 Choose: TypeAlias = Callable[
-    [servers.PlannedServers], server_mod.PlannedServer | None
+    [servers.PlannedServers], server.PlannedServer | None
 ]
 
 #: How long is tried. Whoever boots a server waits meanwhile.
@@ -41,7 +41,7 @@ def take(
     choose: Choose,
     *,
     now: int,
-) -> server_mod.PlannedServer | None:
+) -> server.PlannedServer | None:
     """Let a server of Nova have a slot, instead of the one that it has.
 
     :param key: the reservation
@@ -65,7 +65,7 @@ def _try_take(
     consumer: str,
     choose: Choose,
     now: int,
-) -> server_mod.PlannedServer | None:
+) -> server.PlannedServer | None:
     with database.transaction() as connection:
         revisions, _purged = shards.read_revisions(connection)
         held = servers.read_servers(connection, [key], now)
@@ -95,7 +95,7 @@ def _try_take(
     return taken
 
 
-class Taken(Mapping[str, Mapping[view_obj.Place, int]]):
+class Taken(Mapping[str, Mapping[host_view.Place, int]]):
     """Consumer -> the places of its slot.
 
     Of thousands, those few are made of their rows that placement knows.
@@ -104,8 +104,8 @@ class Taken(Mapping[str, Mapping[view_obj.Place, int]]):
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
 
-    def __getitem__(self, consumer: str) -> Mapping[view_obj.Place, int]:
-        return server_mod.list_places(
+    def __getitem__(self, consumer: str) -> Mapping[host_view.Place, int]:
+        return server.list_places(
             servers.parse_assignments(self._texts[consumer])
         )
 
@@ -131,7 +131,7 @@ def list_places(database: database_mod.Database, now: int) -> Taken:
         {
             consumer: text
             for key, taken_by, text in rows
-            for consumer in (taken_by, hold.make_consumer(key))
+            for consumer in (taken_by, planned_hold.make_consumer(key))
             if consumer is not None
         }
     )
@@ -140,7 +140,7 @@ def list_places(database: database_mod.Database, now: int) -> Taken:
 def free(
     database: database_mod.Database,
     key: str,
-    slot: server_mod.PlannedServer,
+    slot: server.PlannedServer,
     *,
     now: int | None = None,
     reason: str = '',
@@ -165,7 +165,7 @@ def free(
 def _try_free(
     database: database_mod.Database,
     key: str,
-    slot: server_mod.PlannedServer,
+    slot: server.PlannedServer,
     now: int | None,
     reason: str,
     cause: cause_mod.Cause,
@@ -191,16 +191,14 @@ def _try_free(
     return True
 
 
-def _differs(
-    one: server_mod.PlannedServer, other: server_mod.PlannedServer
-) -> bool:
+def _differs(one: server.PlannedServer, other: server.PlannedServer) -> bool:
     return (one.key, one.taken_at) != (other.key, other.taken_at)
 
 
 def _free(
     connection: sa.Connection,
     key: str,
-    slot: server_mod.PlannedServer,
+    slot: server.PlannedServer,
     revisions: shards.Revisions,
 ) -> None:
     servers.change_server(connection, key, servers.free(slot), revisions)

@@ -15,7 +15,7 @@ from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
-from nova_ext_resources.reservation import subscription as subscription_mod
+from nova_ext_resources.reservation import subscription
 from nova_ext_resources.reservation.webhook import rules as rules_mod
 
 #: Of one project, where an operator says nothing else: each of them has this
@@ -46,7 +46,7 @@ class Subscriptions:
         self._clock = clock
 
     def create(
-        self, document: subscription_mod.Document, *, project: str = ''
+        self, document: subscription.Document, *, project: str = ''
     ) -> followers.Follower:
         """Send notifications of what happens from now on.
 
@@ -61,7 +61,7 @@ class Subscriptions:
             another project
         """
         try:
-            wanted = subscription_mod.make_subscription(
+            wanted = subscription.make_subscription(
                 document,
                 uuid=uuidutils.generate_uuid(),
                 project=project,
@@ -111,7 +111,7 @@ class Subscriptions:
             raise errors.SubscriptionNotFound(uuid=uuid)
 
     def _try_create(
-        self, wanted: subscription_mod.Subscription
+        self, wanted: subscription.Subscription
     ) -> followers.Follower:
         with self._database.transaction() as connection:
             positions = events.lock(connection)
@@ -150,7 +150,7 @@ class Subscriptions:
 
 
 def _check_reservation(
-    connection: sa.Connection, wanted: subscription_mod.Subscription
+    connection: sa.Connection, wanted: subscription.Subscription
 ) -> None:
     """Check that there is the reservation that is named.
 

@@ -14,7 +14,6 @@ pseudo-locking's effect, counters that must be assigned (ABMC), what
 
 The files:
 
-* ``afterwards``: unmounts what a killed process leaves mounted
 * ``capture``: reads the captured tree of a real machine
 * ``cli``: the command line
 * ``controls``: the lines of a schemata file, one control each

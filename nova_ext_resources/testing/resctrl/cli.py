@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 
-from nova_ext_resources.testing.resctrl import afterwards
 from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import interference
 from nova_ext_resources.testing.resctrl import kernel as kernel_mod
@@ -19,6 +18,7 @@ from nova_ext_resources.testing.resctrl import shape as shape_mod
 from nova_ext_resources.testing.resctrl import shapes
 from nova_ext_resources.testing.resctrl import sysfs
 from nova_ext_resources.testing.resctrl import tasks
+from nova_ext_resources.testing import unmount
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -133,7 +133,7 @@ def _serve(kernel: kernel_mod.Kernel, path: str, is_controlled: bool) -> None:
                 target=_listen, args=(interfering,), daemon=True
             ).start()
 
-    with afterwards.unmounted(path):
+    with unmount.unmounted(path):
         fuse.serve(kernel, path, on_mounted)
 
 

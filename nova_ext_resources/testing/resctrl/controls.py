@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import errno
 
 from nova_ext_resources.testing.resctrl import numbers
-from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing.resctrl import shape
 
 #: What a group may have where the limit is in MB/s and nothing was asked.
 UNLIMITED_MBPS = (1 << 32) - 1
@@ -35,7 +35,7 @@ class Control:
         name: str,
         num_closids: int,
         default: int,
-        domains: Iterable[shape_mod.Domain],
+        domains: Iterable[shape.Domain],
     ) -> None:
         self.name = name
         self.num_closids = num_closids
@@ -78,7 +78,7 @@ class CacheControl(Control):
     :ivar peer: with CDP, the control of the other kind of content
     """
 
-    def __init__(self, cache: shape_mod.Cache, kind: str = '') -> None:
+    def __init__(self, cache: shape.Cache, kind: str = '') -> None:
         num_closids = cache.num_closids // 2 if kind else cache.num_closids
         super().__init__(
             f'{cache.name}{kind}', num_closids, cache.mask, cache.domains
@@ -133,7 +133,7 @@ class BandwidthControl(Control):
 
     def __init__(
         self,
-        bandwidth: shape_mod.Bandwidth,
+        bandwidth: shape.Bandwidth,
         *,
         is_mbps: bool,
         kernel: tuple[int, int],
@@ -146,7 +146,7 @@ class BandwidthControl(Control):
         )
         self.bandwidth = bandwidth
         self.is_mbps = is_mbps
-        self._takes_any = kernel >= shape_mod.MBPS_ANY_VALUE
+        self._takes_any = kernel >= shape.MBPS_ANY_VALUE
 
     def parse(self, text: str) -> int:
         """Read a limit, and round it up to what hardware can do.

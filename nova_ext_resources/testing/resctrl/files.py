@@ -9,13 +9,13 @@ import dataclasses
 import errno
 import functools
 
-from nova_ext_resources.testing.resctrl import controls as controls_mod
-from nova_ext_resources.testing.resctrl import groups as groups_mod
+from nova_ext_resources.testing.resctrl import controls
+from nova_ext_resources.testing.resctrl import groups
 from nova_ext_resources.testing.resctrl import mount as mount_mod
 from nova_ext_resources.testing.resctrl import numbers
-from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing.resctrl import shape
 
-Refused = controls_mod.Refused
+Refused = controls.Refused
 
 READ_ONLY = 0o444
 READ_WRITE = 0o644
@@ -66,7 +66,7 @@ def _root(mount: mount_mod.Mount) -> Folder:
 # Groups
 
 
-def _base(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
+def _base(mount: mount_mod.Mount, group: groups.Group) -> Folder:
     count = mount.shape.num_cpus
 
     def store_mask(data: bytes, _caller: int) -> None:
@@ -79,7 +79,7 @@ def _base(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
         return ''.join(f'{tid}\n' for tid in mount.list_tasks(group))
 
     def store_tasks(data: bytes, caller: int) -> None:
-        if mount.shape.kernel >= shape_mod.TASK_LISTS:
+        if mount.shape.kernel >= shape.TASK_LISTS:
             mount.status = ''
         mount.write_tasks(group, _decode(data), caller)
 
@@ -105,7 +105,7 @@ def _base(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
     return folder
 
 
-def _find_mode(group: groups_mod.Group) -> int:
+def _find_mode(group: groups.Group) -> int:
     """Return the mode of the files with CPUs.
 
     All of what runs in a group is taken away before a region is locked, and
@@ -119,7 +119,7 @@ def _find_mode(group: groups_mod.Group) -> int:
 
 def _store_cpus(
     mount: mount_mod.Mount,
-    group: groups_mod.Group,
+    group: groups.Group,
     data: bytes,
     parse: Callable[[str, int], set[int]],
 ) -> None:
@@ -134,7 +134,7 @@ def _store_cpus(
     mount.write_cpus(group, cpus)
 
 
-def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
+def _control_group(mount: mount_mod.Mount, group: groups.Group) -> Folder:
     folder = _base(mount, group)
 
     def store_schemata(data: bytes, _caller: int) -> None:
@@ -150,7 +150,7 @@ def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
     folder['schemata'] = File(
         lambda: mount.schemata.show(group), store_schemata, READ_WRITE
     )
-    if mount.shape.kernel >= shape_mod.MODE_FILE:
+    if mount.shape.kernel >= shape.MODE_FILE:
         folder['mode'] = File(
             lambda: f'{group.mode}\n', store_mode, READ_WRITE
         )
@@ -163,17 +163,17 @@ def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
             for name, child in group.children.items()
         }
     if mount.monitor and group.rmid is not None:
-        if mount.shape.kernel >= shape_mod.ASSIGNED_COUNTERS:
+        if mount.shape.kernel >= shape.ASSIGNED_COUNTERS:
             folder['mbm_L3_assignments'] = File(lambda: '')
         if (
             mount.schemata.is_mbps
-            and mount.shape.kernel >= shape_mod.MBPS_EVENT_FILE
+            and mount.shape.kernel >= shape.MBPS_EVENT_FILE
         ):
             folder['mba_MBps_event'] = _mbps_event(mount, group)
     return folder
 
 
-def _mbps_event(mount: mount_mod.Mount, group: groups_mod.Group) -> File:
+def _mbps_event(mount: mount_mod.Mount, group: groups.Group) -> File:
     def store(data: bytes, _caller: int) -> None:
         text = _cut_newline(data)
         mount.status = ''
@@ -186,7 +186,7 @@ def _mbps_event(mount: mount_mod.Mount, group: groups_mod.Group) -> File:
     return File(lambda: f'{group.mbps_event}\n', store, READ_WRITE)
 
 
-def _mon_data(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
+def _mon_data(mount: mount_mod.Mount, group: groups.Group) -> Folder:
     assert mount.monitor is not None
     monitor = mount.monitor
     monitored = monitor.monitoring
@@ -230,9 +230,9 @@ def _mon_data(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
 def _info(mount: mount_mod.Mount) -> Folder:
     folder: Folder = {'last_cmd_status': File(lambda: mount.status or 'ok\n')}
     for name, control in mount.schemata.controls.items():
-        if isinstance(control, controls_mod.CacheControl):
+        if isinstance(control, controls.CacheControl):
             folder[name] = functools.partial(_cache_info, mount, control)
-        elif isinstance(control, controls_mod.BandwidthControl):
+        elif isinstance(control, controls.BandwidthControl):
             folder[name] = functools.partial(_bandwidth_info, mount, control)
     if mount.monitor:
         folder['L3_MON'] = lambda: _monitor_info(mount)
@@ -244,7 +244,7 @@ def _constant(value: object) -> File:
 
 
 def _cache_info(
-    mount: mount_mod.Mount, control: controls_mod.CacheControl
+    mount: mount_mod.Mount, control: controls.CacheControl
 ) -> Folder:
     cache = control.cache
     folder: Folder = {
@@ -254,7 +254,7 @@ def _cache_info(
         'shareable_bits': _constant(f'{cache.shareable_bits:x}'),
         'bit_usage': File(lambda: mount.schemata.show_usage(control)),
     }
-    if mount.shape.kernel >= shape_mod.SPARSE_MASKS_FILE:
+    if mount.shape.kernel >= shape.SPARSE_MASKS_FILE:
         folder['sparse_masks'] = _constant(int(cache.has_sparse_masks))
     if cache.io_ways is not None:
         folder['io_alloc'] = _constant(
@@ -264,7 +264,7 @@ def _cache_info(
     return folder
 
 
-def _show_io_ways(control: controls_mod.CacheControl) -> str:
+def _show_io_ways(control: controls.CacheControl) -> str:
     ways = control.cache.io_ways
     if not ways:
         raise Refused('io_alloc is not enabled', errno.ENODEV)
@@ -272,7 +272,7 @@ def _show_io_ways(control: controls_mod.CacheControl) -> str:
 
 
 def _bandwidth_info(
-    mount: mount_mod.Mount, control: controls_mod.BandwidthControl
+    mount: mount_mod.Mount, control: controls.BandwidthControl
 ) -> Folder:
     bandwidth = control.bandwidth
     folder: Folder = {
@@ -283,7 +283,7 @@ def _bandwidth_info(
     }
     if (
         bandwidth.throttle_mode
-        and mount.shape.kernel >= shape_mod.THROTTLE_MODE_FILE
+        and mount.shape.kernel >= shape.THROTTLE_MODE_FILE
     ):
         folder['thread_throttle_mode'] = _constant(bandwidth.throttle_mode)
     return folder

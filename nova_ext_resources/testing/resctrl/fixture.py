@@ -61,7 +61,7 @@ class ResctrlFixture(fixtures.Fixture):
 
     def _mount(self) -> None:
         # It brings oslo.privsep, which tests without a mount can do without.
-        from nova_ext_resources.drivers.resctrl.kernel import files
+        from nova_ext_resources.drivers.resctrl.kernel import file_system
 
         self.path = os.path.join(self._folder, 'resctrl')
         os.mkdir(self.path)
@@ -72,7 +72,7 @@ class ResctrlFixture(fixtures.Fixture):
         process.start()
         self._cpu_path = os.path.join(self._folder, 'cpu')
         self.kernel = process.kernel
-        self.file_system = files.RealFileSystem(self.path)
+        self.file_system = file_system.RealFileSystem(self.path)
 
     @property
     def cpu_path(self) -> str:

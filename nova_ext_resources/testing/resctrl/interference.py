@@ -13,10 +13,10 @@ import errno
 from typing import Any
 
 from nova_ext_resources.testing.resctrl import faults
-from nova_ext_resources.testing.resctrl import groups as groups_mod
+from nova_ext_resources.testing.resctrl import groups
 from nova_ext_resources.testing.resctrl import kernel as kernel_mod
 from nova_ext_resources.testing.resctrl import monitoring
-from nova_ext_resources.testing.resctrl import mount as mount_mod
+from nova_ext_resources.testing.resctrl import mount
 from nova_ext_resources.testing.resctrl import numbers
 from nova_ext_resources.testing.resctrl import tasks as tasks_mod
 
@@ -39,10 +39,10 @@ class Interference:
             return getattr(self, name)(*arguments, **named)
 
     @property
-    def _mount(self) -> mount_mod.Mount:
+    def _mount(self) -> mount.Mount:
         return self._kernel.mounted
 
-    def _find(self, group: str) -> groups_mod.Group:
+    def _find(self, group: str) -> groups.Group:
         found = self._kernel.find_group(group)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, 'no such group', group)
@@ -72,7 +72,7 @@ class Interference:
                 for group in self._mount.list_groups()
             }
 
-    def _describe(self, group: groups_mod.Group) -> dict[str, Any]:
+    def _describe(self, group: groups.Group) -> dict[str, Any]:
         is_default = group is self._mount.root
         return {
             'closid': group.closid,
@@ -257,7 +257,7 @@ class Interference:
 
 
 def _find_value(
-    group: groups_mod.Group, name: str, domain: int, values: Sequence[int]
+    group: groups.Group, name: str, domain: int, values: Sequence[int]
 ) -> int:
     """Return a value of a group; another one may have had its class since."""
     if group.locked is None:

@@ -13,7 +13,7 @@ import threading
 import time
 
 from nova_ext_resources.testing.resctrl import controls
-from nova_ext_resources.testing.resctrl import faults as faults_mod
+from nova_ext_resources.testing.resctrl import faults
 from nova_ext_resources.testing.resctrl import files
 from nova_ext_resources.testing.resctrl import groups as groups_mod
 from nova_ext_resources.testing.resctrl import mount as mount_mod
@@ -48,7 +48,7 @@ class Kernel:
     ) -> None:
         self.shape = self._first_shape = shape
         self.tasks = tasks or tasks_mod.MadeUpTasks()
-        self.faults = faults_mod.Faults()
+        self.faults = faults.Faults()
         self.mutex = threading.RLock()
         self.operations: collections.deque[tuple[str, str]] = (
             collections.deque(maxlen=MAX_OPERATIONS)
@@ -141,7 +141,7 @@ class Kernel:
         """
         with self._operation('write', path) as fault:
             if fault is not None and fault.half:
-                data = faults_mod.halve(data.decode()).encode()
+                data = faults.halve(data.decode()).encode()
             self._store(path, data, caller)
             if fault is not None and fault.half:
                 fault.fail(path)
@@ -296,7 +296,7 @@ class Kernel:
     @contextlib.contextmanager
     def _operation(
         self, name: str, path: str
-    ) -> Iterator[faults_mod.Fault | None]:
+    ) -> Iterator[faults.Fault | None]:
         """Hold the mutex, have faults happen, keep the kernel's words."""
         with self.mutex:
             self.operations.append((name, path))

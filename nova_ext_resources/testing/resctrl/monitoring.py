@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import errno
 
 from nova_ext_resources.testing.resctrl import controls
-from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing.resctrl import shape
 
 #: Seconds between two looks at the ids in limbo.
 LIMBO_INTERVAL = 1.0
@@ -26,7 +26,7 @@ class Monitor:
 
     def __init__(
         self,
-        monitoring: shape_mod.Monitoring,
+        monitoring: shape.Monitoring,
         limit: int,
         clock: Callable[[], float],
     ) -> None:
@@ -50,7 +50,7 @@ class Monitor:
         return tuple(self._limbo)
 
     @property
-    def online(self) -> tuple[shape_mod.MonitorDomain, ...]:
+    def online(self) -> tuple[shape.MonitorDomain, ...]:
         """Return the domains with a CPU that is online."""
         return tuple(
             d for d in self.monitoring.domains if d.id in self._online

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 import errno
 
 from nova_ext_resources.testing.resctrl import controls
-from nova_ext_resources.testing.resctrl import groups as groups_mod
-from nova_ext_resources.testing.resctrl import monitoring as monitoring_mod
+from nova_ext_resources.testing.resctrl import groups
+from nova_ext_resources.testing.resctrl import monitoring
 from nova_ext_resources.testing.resctrl import numbers
-from nova_ext_resources.testing.resctrl import schemata as schemata_mod
+from nova_ext_resources.testing.resctrl import schemata
 from nova_ext_resources.testing.resctrl import shape as shape_mod
 from nova_ext_resources.testing.resctrl import tasks as tasks_mod
 
-Group = groups_mod.Group
+Group = groups.Group
 Refused = controls.Refused
 
 #: Bytes that ``last_cmd_status`` holds.
@@ -41,7 +41,7 @@ class Mount:
         self.shape = shape
         self.online = online
         self.tasks = tasks
-        self.schemata = schemata_mod.Schemata(shape)
+        self.schemata = schemata.Schemata(shape)
         self.monitor = _make_monitor(shape, clock)
         self.status = ''
         has_io_class = any(cache.io_ways for cache in shape.caches)
@@ -54,10 +54,10 @@ class Mount:
             closid=0,
             rmid=0 if self.monitor else None,
             cpus=set(online),
-            permissions=groups_mod.ROOT_PERMISSIONS,
+            permissions=groups.ROOT_PERMISSIONS,
         )
         self.groups: dict[str, Group] = {'': self.root}
-        self.schemata.modes[0] = groups_mod.SHAREABLE
+        self.schemata.modes[0] = groups.SHAREABLE
         self._follow_cpus()
 
     @property
@@ -72,7 +72,7 @@ class Mount:
     # Groups
 
     def make_group(
-        self, name: str, permissions: int = groups_mod.PERMISSIONS
+        self, name: str, permissions: int = groups.PERMISSIONS
     ) -> None:
         """Make a control group, with all that is not exclusive to others."""
         if name in self.groups:
@@ -93,13 +93,13 @@ class Mount:
             raise
         self._free_closids.remove(closid)
         self.groups[name] = group
-        self._note_mode(group, groups_mod.SHAREABLE)
+        self._note_mode(group, groups.SHAREABLE)
 
     def make_monitor_group(
         self,
         parent: Group,
         name: str,
-        permissions: int = groups_mod.PERMISSIONS,
+        permissions: int = groups.PERMISSIONS,
     ) -> None:
         if parent.is_locking:
             raise Refused('Pseudo-locking in progress')
@@ -182,21 +182,21 @@ class Mount:
             raise Refused('Resource group is pseudo-locked')
         staged = self.schemata.parse(text, group)
         self.schemata.commit(staged, group.closid)
-        if group.mode == groups_mod.LOCKSETUP:
+        if group.mode == groups.LOCKSETUP:
             self._lock(group, staged)
 
-    def _lock(self, group: Group, staged: schemata_mod.Staged) -> None:
+    def _lock(self, group: Group, staged: schemata.Staged) -> None:
         """Fill the cache and never let go: the class is free then."""
         (name, domain), mask = next(iter(staged.items()))
         group.locked = (name, domain, mask)
         self.schemata.locked[_locked_key(group.locked)] = mask
-        group.mode = groups_mod.LOCKED
+        group.mode = groups.LOCKED
         self._give_closid(group.closid)
 
     def restore(self, group: Group, text: str, mode: str) -> None:
         """Set what a group was captured with, whatever the rules say."""
         self.schemata.restore(text, group.closid)
-        if mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
+        if mode in (groups.SHAREABLE, groups.EXCLUSIVE):
             self._note_mode(group, mode)
 
     def write_mode(self, group: Group, mode: str) -> None:
@@ -204,12 +204,12 @@ class Mount:
             return
         if group.locked:
             raise Refused('Cannot change pseudo-locked group')
-        if mode == groups_mod.LOCKSETUP:
+        if mode == groups.LOCKSETUP:
             self._enter_setup(group)
-        elif mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
-            if mode == groups_mod.EXCLUSIVE:
+        elif mode in (groups.SHAREABLE, groups.EXCLUSIVE):
+            if mode == groups.EXCLUSIVE:
                 self.schemata.check_exclusive(group.closid)
-            if group.mode == groups_mod.LOCKSETUP:
+            if group.mode == groups.LOCKSETUP:
                 group.rmid = self._take_rmid()
         else:
             raise Refused('Unknown or unsupported mode')
@@ -416,8 +416,8 @@ def _check_options(shape: shape_mod.Shape) -> None:
 
 def _make_monitor(
     shape: shape_mod.Shape, clock: Callable[[], float]
-) -> monitoring_mod.Monitor | None:
+) -> monitoring.Monitor | None:
     if shape.monitoring is None:
         return None
     size = max((cache.size for cache in shape.caches), default=1 << 25)
-    return monitoring_mod.Monitor(shape.monitoring, size, clock)
+    return monitoring.Monitor(shape.monitoring, size, clock)

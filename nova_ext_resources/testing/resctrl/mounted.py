@@ -9,10 +9,10 @@ import sys
 import tempfile
 from typing import IO
 
-from nova_ext_resources.testing.resctrl import afterwards
 from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import remote
 from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing import unmount
 
 #: Seconds until it must have ended.
 PATIENCE = 10.0
@@ -83,7 +83,7 @@ class Process:
         process.stdout.close()
         self._errors.close()
         if os.path.ismount(self._path) or not _is_there(self._path):
-            afterwards.unmount(self._path)
+            unmount.unmount(self._path)
 
 
 def _is_there(path: str) -> bool:

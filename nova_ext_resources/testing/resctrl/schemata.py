@@ -5,14 +5,14 @@
 from collections.abc import Iterator, Mapping
 import errno
 
-from nova_ext_resources.testing.resctrl import controls as controls_mod
-from nova_ext_resources.testing.resctrl import groups as groups_mod
+from nova_ext_resources.testing.resctrl import controls
+from nova_ext_resources.testing.resctrl import groups
 from nova_ext_resources.testing.resctrl import numbers
 from nova_ext_resources.testing.resctrl import shape as shape_mod
 
-Control = controls_mod.Control
-CacheControl = controls_mod.CacheControl
-Refused = controls_mod.Refused
+Control = controls.Control
+CacheControl = controls.CacheControl
+Refused = controls.Refused
 
 #: (control, domain) -> value
 Staged = dict[tuple[str, int], int]
@@ -37,7 +37,7 @@ class Schemata:
     def _make_controls(self) -> Iterator[Control]:
         # The kernel puts each new one in front of the others.
         for bandwidth in reversed(self._shape.bandwidths):
-            yield controls_mod.BandwidthControl(
+            yield controls.BandwidthControl(
                 bandwidth,
                 is_mbps=self.is_mbps and bandwidth.name == 'MB',
                 kernel=self._shape.kernel,
@@ -72,9 +72,9 @@ class Schemata:
 
     # Reading
 
-    def show(self, group: groups_mod.Group) -> str:
+    def show(self, group: groups.Group) -> str:
         """Return the text of a group's schemata file."""
-        if group.mode == groups_mod.LOCKSETUP:
+        if group.mode == groups.LOCKSETUP:
             return ''.join(f'{name}:uninitialized\n' for name in self.controls)
         if group.locked:
             name, domain, mask = group.locked
@@ -91,13 +91,13 @@ class Schemata:
             for name, control in self.controls.items()
         )
 
-    def show_size(self, group: groups_mod.Group) -> str:
+    def show_size(self, group: groups.Group) -> str:
         """Return the text of a group's size file: bytes for ways."""
         if group.locked:
             name, domain, mask = group.locked
             size = self.controls[name].measure(mask)
             return self._line(name, {domain: str(size)})
-        is_set = group.mode != groups_mod.LOCKSETUP
+        is_set = group.mode != groups.LOCKSETUP
         return ''.join(
             self._line(
                 name,
@@ -139,7 +139,7 @@ class Schemata:
         )
 
     def _usage_of(self, control: CacheControl, domain: int) -> str:
-        used = {groups_mod.SHAREABLE: 0, groups_mod.EXCLUSIVE: 0}
+        used = {groups.SHAREABLE: 0, groups.EXCLUSIVE: 0}
         for closid, mode in self.modes.items():
             if mode in used:
                 used[mode] |= control.values[domain][closid]
@@ -147,8 +147,8 @@ class Schemata:
         return ''.join(
             _letter(
                 is_hardware=control.cache.shareable_bits >> way & 1,
-                is_shared=used[groups_mod.SHAREABLE] >> way & 1,
-                is_exclusive=used[groups_mod.EXCLUSIVE] >> way & 1,
+                is_shared=used[groups.SHAREABLE] >> way & 1,
+                is_exclusive=used[groups.EXCLUSIVE] >> way & 1,
                 is_locked=locked >> way & 1,
             )
             for way in reversed(range(control.cache.ways))
@@ -156,7 +156,7 @@ class Schemata:
 
     # Writing
 
-    def parse(self, text: str, group: groups_mod.Group) -> Staged:
+    def parse(self, text: str, group: groups.Group) -> Staged:
         """Read what was written to a schemata file.
 
         :raises Refused: something in it cannot be; nothing was set then,
@@ -192,10 +192,10 @@ class Schemata:
         self,
         control: Control,
         text: str,
-        group: groups_mod.Group,
+        group: groups.Group,
         staged: Staged,
     ) -> None:
-        is_setup = group.mode == groups_mod.LOCKSETUP
+        is_setup = group.mode == groups.LOCKSETUP
         if is_setup and not isinstance(control, CacheControl):
             raise Refused('Cannot pseudo-lock MBA resource')
         for part in text.removesuffix(';').split(';'):
@@ -215,12 +215,12 @@ class Schemata:
                 return
 
     def _parse_value(
-        self, control: Control, domain: int, text: str, group: groups_mod.Group
+        self, control: Control, domain: int, text: str, group: groups.Group
     ) -> int:
         if not isinstance(control, CacheControl):
             return control.parse(text)
         locked = self.locked.get((control.cache.name, domain), 0)
-        if locked and group.mode == groups_mod.LOCKSETUP:
+        if locked and group.mode == groups.LOCKSETUP:
             raise Refused('Pseudo-locked region in hierarchy')
         mask = control.parse(text)
         if locked & mask:
@@ -228,7 +228,7 @@ class Schemata:
         closid = group.closid
         if self.overlaps(control, domain, mask, closid, only_exclusive=True):
             raise Refused('Overlaps with exclusive group')
-        if group.mode != groups_mod.SHAREABLE and self.overlaps(
+        if group.mode != groups.SHAREABLE and self.overlaps(
             control, domain, mask, closid
         ):
             raise Refused('Overlaps with other group')
@@ -246,9 +246,9 @@ class Schemata:
         if not only_exclusive and mask & control.cache.shareable_bits:
             return True
         for other, mode in self.modes.items():
-            if other == closid or mode == groups_mod.LOCKSETUP:
+            if other == closid or mode == groups.LOCKSETUP:
                 continue
-            if only_exclusive and mode != groups_mod.EXCLUSIVE:
+            if only_exclusive and mode != groups.EXCLUSIVE:
                 continue
             if mask & control.get_used(domain, other):
                 return True
@@ -292,13 +292,13 @@ class Schemata:
         taken = self.locked.get((cache.name, domain), 0)
         shared = cache.shareable_bits
         for other, mode in self.modes.items():
-            if other == closid or mode == groups_mod.LOCKSETUP:
+            if other == closid or mode == groups.LOCKSETUP:
                 continue
             used = control.get_used(domain, other)
             taken |= used
-            if mode == groups_mod.SHAREABLE:
+            if mode == groups.SHAREABLE:
                 shared |= used
-        free = controls_mod.first_run((cache.mask & ~taken) | shared)
+        free = controls.first_run((cache.mask & ~taken) | shared)
         if free.bit_count() < cache.min_cbm_bits:
             raise Refused(f'No space on {control.name}:{domain}', errno.ENOSPC)
         return free

@@ -5,7 +5,7 @@
 from collections.abc import Iterable, Mapping
 import types
 
-from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing.resctrl import shape
 
 MIB = 1 << 20
 EVENTS = ('llc_occupancy', 'mbm_total_bytes', 'mbm_local_bytes')
@@ -36,33 +36,30 @@ def _deal(
 
 def _domains(
     parts: Iterable[frozenset[int]],
-) -> tuple[shape_mod.Domain, ...]:
+) -> tuple[shape.Domain, ...]:
     return tuple(
-        shape_mod.Domain(id=number, cpus=cpus)
-        for number, cpus in enumerate(parts)
+        shape.Domain(id=number, cpus=cpus) for number, cpus in enumerate(parts)
     )
 
 
 def _monitored(
     parts: Iterable[frozenset[int]], per_cache: int = 1
-) -> tuple[shape_mod.MonitorDomain, ...]:
+) -> tuple[shape.MonitorDomain, ...]:
     return tuple(
-        shape_mod.MonitorDomain(
-            id=number, cache_id=number // per_cache, cpus=cpus
-        )
+        shape.MonitorDomain(id=number, cache_id=number // per_cache, cpus=cpus)
         for number, cpus in enumerate(parts)
     )
 
 
-def _skylake2() -> shape_mod.Shape:
+def _skylake2() -> shape.Shape:
     sockets = _deal(2, 24)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='skylake2',
         kernel=(5, 15),
         num_cpus=48,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=11,
                 num_closids=16,
@@ -74,11 +71,11 @@ def _skylake2() -> shape_mod.Shape:
         ),
         # NOTE: half as many classes as the cache has: 8 is what counts.
         bandwidths=(
-            shape_mod.Bandwidth(
+            shape.Bandwidth(
                 num_closids=8, throttle_mode='max', domains=_domains(sockets)
             ),
         ),
-        monitoring=shape_mod.Monitoring(
+        monitoring=shape.Monitoring(
             num_rmids=192, features=EVENTS, domains=_monitored(sockets)
         ),
         nodes=sockets,
@@ -86,16 +83,16 @@ def _skylake2() -> shape_mod.Shape:
     )
 
 
-def _icelake_snc() -> shape_mod.Shape:
+def _icelake_snc() -> shape.Shape:
     sockets = _deal(2, 32)
     clusters = _deal(4, 32)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='icelake_snc',
         kernel=(6, 11),
         num_cpus=64,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=12,
                 num_closids=15,
@@ -106,12 +103,12 @@ def _icelake_snc() -> shape_mod.Shape:
             ),
         ),
         bandwidths=(
-            shape_mod.Bandwidth(
+            shape.Bandwidth(
                 num_closids=15, throttle_mode='max', domains=_domains(sockets)
             ),
         ),
         # Two clusters share the counters of a socket.
-        monitoring=shape_mod.Monitoring(
+        monitoring=shape.Monitoring(
             num_rmids=112,
             features=EVENTS,
             domains=_monitored(clusters, per_cache=2),
@@ -121,16 +118,16 @@ def _icelake_snc() -> shape_mod.Shape:
     )
 
 
-def _epyc16() -> shape_mod.Shape:
+def _epyc16() -> shape.Shape:
     complexes = _deal(16, 64)
     sockets = _deal(2, 64)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='epyc16',
         kernel=(6, 8),
         num_cpus=128,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=16,
                 num_closids=16,
@@ -142,7 +139,7 @@ def _epyc16() -> shape_mod.Shape:
             ),
         ),
         bandwidths=(
-            shape_mod.Bandwidth(
+            shape.Bandwidth(
                 num_closids=16,
                 minimum=0,
                 granularity=1,
@@ -151,7 +148,7 @@ def _epyc16() -> shape_mod.Shape:
                 domains=_domains(complexes),
             ),
         ),
-        monitoring=shape_mod.Monitoring(
+        monitoring=shape.Monitoring(
             num_rmids=256,
             features=CONFIGURABLE_EVENTS,
             scale=64,
@@ -162,14 +159,14 @@ def _epyc16() -> shape_mod.Shape:
     )
 
 
-def _atom_l2() -> shape_mod.Shape:
+def _atom_l2() -> shape.Shape:
     modules = _deal(8, 16, threads=1)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='atom_l2',
         kernel=(5, 15),
         num_cpus=16,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=2,
                 ways=8,
                 num_closids=4,
@@ -183,15 +180,15 @@ def _atom_l2() -> shape_mod.Shape:
     )
 
 
-def _no_mba() -> shape_mod.Shape:
+def _no_mba() -> shape.Shape:
     sockets = _deal(2, 20)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='no_mba',
         kernel=(5, 4),
         num_cpus=40,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=20,
                 num_closids=16,
@@ -201,7 +198,7 @@ def _no_mba() -> shape_mod.Shape:
                 domains=_domains(sockets),
             ),
         ),
-        monitoring=shape_mod.Monitoring(
+        monitoring=shape.Monitoring(
             num_rmids=56,
             features=EVENTS,
             scale=32768,
@@ -213,16 +210,16 @@ def _no_mba() -> shape_mod.Shape:
     )
 
 
-def _haswell() -> shape_mod.Shape:
+def _haswell() -> shape.Shape:
     """Two ways at least, four classes, and nothing is monitored."""
     socket = _deal(1, 12)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='haswell',
         kernel=(4, 19),
         num_cpus=24,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=20,
                 num_closids=4,
@@ -237,17 +234,17 @@ def _haswell() -> shape_mod.Shape:
     )
 
 
-def _granite() -> shape_mod.Shape:
+def _granite() -> shape.Shape:
     """Masks with gaps, L2 and L3, and a kernel that no longer pads."""
     sockets = _deal(2, 32)
     cores = _deal(32, 32)
-    return shape_mod.Shape(
+    return shape.Shape(
         name='granite',
         kernel=(6, 16),
         num_cpus=64,
         threads=2,
         caches=(
-            shape_mod.Cache(
+            shape.Cache(
                 level=3,
                 ways=16,
                 num_closids=15,
@@ -256,7 +253,7 @@ def _granite() -> shape_mod.Shape:
                 size=336 * MIB,
                 domains=_domains(sockets),
             ),
-            shape_mod.Cache(
+            shape.Cache(
                 level=2,
                 ways=16,
                 num_closids=8,
@@ -267,13 +264,13 @@ def _granite() -> shape_mod.Shape:
             ),
         ),
         bandwidths=(
-            shape_mod.Bandwidth(
+            shape.Bandwidth(
                 num_closids=15,
                 throttle_mode='per-thread',
                 domains=_domains(sockets),
             ),
         ),
-        monitoring=shape_mod.Monitoring(
+        monitoring=shape.Monitoring(
             num_rmids=320, features=EVENTS, domains=_monitored(sockets)
         ),
         nodes=sockets,
@@ -281,7 +278,7 @@ def _granite() -> shape_mod.Shape:
     )
 
 
-def _list_shapes() -> Iterable[shape_mod.Shape]:
+def _list_shapes() -> Iterable[shape.Shape]:
     yield _skylake2()
     yield _icelake_snc()
     yield _epyc16()
@@ -291,7 +288,7 @@ def _list_shapes() -> Iterable[shape_mod.Shape]:
     yield _granite()
 
 
-def _named() -> Mapping[str, shape_mod.Shape]:
+def _named() -> Mapping[str, shape.Shape]:
     named = {one.name: one for one in _list_shapes()}
     named['cdp'] = named['skylake2'].with_options('cdp')
     named['mbps'] = named['skylake2'].with_options('mba_MBps')

@@ -2,7 +2,7 @@
 
 """The front inside the process: the file operations of resctrl's users.
 
-It has the methods of ``drivers.resctrl.kernel.files.FileSystem``.
+It has the methods of ``drivers.resctrl.kernel.file_system.FileSystem``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -105,7 +105,7 @@ class Tree:
     def get_rights(self) -> tuple[int, ...]:
         return self._kernel.get_inode(''), self._kernel.get_mode('')
 
-    def find_obstacle(self) -> str:
+    def find_problem(self) -> str:
         return ''
 
     @contextlib.contextmanager

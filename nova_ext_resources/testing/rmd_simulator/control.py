@@ -79,7 +79,7 @@ class Controlled(Protocol):
     ) -> None: ...
 
 
-def respond(held: Controlled, request: messages.Request) -> messages.Response:
+def respond(rmd: Controlled, request: messages.Request) -> messages.Response:
     """Carry out a request to the simulator itself."""
     what, _, name = request.path.removeprefix(PREFIX).partition('/')
     action = _ACTIONS.get((request.method, what))
@@ -89,7 +89,7 @@ def respond(held: Controlled, request: messages.Request) -> messages.Response:
         data = json.loads(request.body or '{}')
         if not isinstance(data, Mapping):
             raise ValueError('the body is not an object')
-        return messages.entity(action(held, name, data))
+        return messages.entity(action(rmd, name, data))
     except (
         KeyError,
         ValueError,
@@ -101,57 +101,51 @@ def respond(held: Controlled, request: messages.Request) -> messages.Response:
         return messages.text(400, f'{type(err).__name__}: {err}\n')
 
 
-def _list_groups(
-    held: Controlled, _name: str, _data: Mapping[str, Any]
-) -> Any:
-    return held.list_groups()
+def _list_groups(rmd: Controlled, _name: str, _data: Mapping[str, Any]) -> Any:
+    return rmd.list_groups()
 
 
-def _add_group(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
+def _add_group(rmd: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     ways = {
         int(cache_id): sum(1 << way for way in masks.parse_ranges(text))
         for cache_id, text in data['ways'].items()
     }
     cpus = masks.parse_ranges(data.get('cpus', ''))
-    held.add_foreign_group(data['name'], ways, cpus)
-    return held.list_groups()
+    rmd.add_foreign_group(data['name'], ways, cpus)
+    return rmd.list_groups()
 
 
-def _remove_group(
-    held: Controlled, name: str, _data: Mapping[str, Any]
-) -> Any:
-    held.remove_foreign_group(name)
-    return held.list_groups()
+def _remove_group(rmd: Controlled, name: str, _data: Mapping[str, Any]) -> Any:
+    rmd.remove_foreign_group(name)
+    return rmd.list_groups()
 
 
-def _list_faults(
-    held: Controlled, _name: str, _data: Mapping[str, Any]
-) -> Any:
-    return [dataclasses.asdict(fault) for fault in held.faults.list_faults()]
+def _list_faults(rmd: Controlled, _name: str, _data: Mapping[str, Any]) -> Any:
+    return [dataclasses.asdict(fault) for fault in rmd.faults.list_faults()]
 
 
-def _add_fault(held: Controlled, name: str, data: Mapping[str, Any]) -> Any:
-    held.faults.add(faults_mod.from_dict(data))
-    return _list_faults(held, name, data)
+def _add_fault(rmd: Controlled, name: str, data: Mapping[str, Any]) -> Any:
+    rmd.faults.add(faults_mod.from_dict(data))
+    return _list_faults(rmd, name, data)
 
 
 def _clear_faults(
-    held: Controlled, _name: str, _data: Mapping[str, Any]
+    rmd: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
-    held.faults.clear()
-    held.lie(False)
+    rmd.faults.clear()
+    rmd.lie(False)
     return []
 
 
-def _lie(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
+def _lie(rmd: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     calls = data.get('calls', enforcement.CALLS)
-    held.lie(bool(data.get('lie', True)), calls)
+    rmd.lie(bool(data.get('lie', True)), calls)
     return {}
 
 
-def _restart(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
+def _restart(rmd: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     # The thread that answers cannot stop the server that waits for it.
-    held.restart_later(
+    rmd.restart_later(
         keep_database=bool(data.get('keep_database', True)),
         delay=RESTART_DELAY,
         down_for=float(data.get('down_for', 0.0)),
@@ -159,23 +153,21 @@ def _restart(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     return {}
 
 
-def _remount(held: Controlled, _name: str, _data: Mapping[str, Any]) -> Any:
-    held.remount()
-    return held.list_groups()
+def _remount(rmd: Controlled, _name: str, _data: Mapping[str, Any]) -> Any:
+    rmd.remount()
+    return rmd.list_groups()
 
 
-def _add_workload(
-    held: Controlled, _name: str, data: Mapping[str, Any]
-) -> Any:
+def _add_workload(rmd: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     # Numbers must be as the daemon's own decoder gives them.
-    held.add_workload(gojson.decode(json.dumps(data)))
-    return [record.to_body() for record in held.daemon.list_records()]
+    rmd.add_workload(gojson.decode(json.dumps(data)))
+    return [record.to_body() for record in rmd.daemon.list_records()]
 
 
 def _list_requests(
-    held: Controlled, _name: str, _data: Mapping[str, Any]
+    rmd: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
-    return [list(request) for request in held.requests]
+    return [list(request) for request in rmd.requests]
 
 
 _ACTIONS: dict[

@@ -18,14 +18,14 @@ from typing import Any
 
 from nova_ext_resources.testing.rmd_simulator import access
 from nova_ext_resources.testing.rmd_simulator import control
-from nova_ext_resources.testing.rmd_simulator import daemon as daemon_mod
+from nova_ext_resources.testing.rmd_simulator import daemon
 from nova_ext_resources.testing.rmd_simulator import enforcement
-from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
+from nova_ext_resources.testing.rmd_simulator import faults
 from nova_ext_resources.testing.rmd_simulator import masks
 from nova_ext_resources.testing.rmd_simulator import messages
 from nova_ext_resources.testing.rmd_simulator import resctrl
 from nova_ext_resources.testing.rmd_simulator import routes
-from nova_ext_resources.testing.rmd_simulator import server as server_mod
+from nova_ext_resources.testing.rmd_simulator import server
 from nova_ext_resources.testing.rmd_simulator import settings as settings_mod
 from nova_ext_resources.testing.rmd_simulator import workload
 
@@ -49,13 +49,13 @@ class Simulator:
         *,
         address: str = '127.0.0.1',
         port: int = 0,
-        tls: server_mod.Tls | None = None,
+        tls: server.Tls | None = None,
         users: Mapping[str, str] | None = None,
         database: str | None = None,
     ) -> None:
         self.settings = settings or settings_mod.Settings()
-        self.daemon = daemon_mod.Daemon(self.settings)
-        self.faults = faults_mod.Faults()
+        self.daemon = daemon.Daemon(self.settings)
+        self.faults = faults.Faults()
         self.requests: list[tuple[str, str]] = []
         self.on_change: list[Callable[[], object]] = []
         self._users = users
@@ -64,7 +64,7 @@ class Simulator:
         self._ending = threading.Event()
         self._restarts: list[threading.Thread] = []
         self._load()
-        self._server = server_mod.Server(
+        self._server = server.Server(
             self.handle, self.faults, address=address, port=port, tls=tls
         )
 

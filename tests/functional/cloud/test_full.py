@@ -4,12 +4,12 @@
 
 from unittest import mock
 
-from cloud import endpoints
-from cloud import folder as folders
-from cloud.full import bus
-from cloud.full import config
-from cloud.full import database
-from cloud import settings
+from dev.cloud import endpoints
+from dev.cloud import folder as folders
+from dev.cloud.full import bus
+from dev.cloud.full import config
+from dev.cloud.full import database
+from dev.cloud import settings
 from tests import base
 
 

@@ -7,16 +7,16 @@ import subprocess
 import sys
 import time
 
-from cloud import folder as folders
-from cloud import mounts
+from dev.cloud import folder as folders
+from dev.cloud import mounts
 from tests import base
 from tests.functional.resctrl import mounting
 
 _PATIENCE = 60.0
 
 _DEMO = """
-from cloud import folder
-from cloud.machines import resctrl
+from dev.cloud import folder
+from dev.cloud.machines import resctrl
 import pathlib, sys, time
 made = folder.Folder(pathlib.Path(sys.argv[1]))
 started = [resctrl.Machine(host, made) for host in ('node1', 'node2')]

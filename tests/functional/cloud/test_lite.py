@@ -3,11 +3,11 @@
 
 from oslo_config import cfg
 
-from cloud import errors
-from cloud.lite import cloud
-from cloud import servers
-from cloud import settings
-from cloud import tree
+from dev.cloud import errors
+from dev.cloud.lite import cloud
+from dev.cloud import settings
+from dev.cloud import site
+from dev.cloud import tree
 from nova_ext_resources.conf import reader
 from nova_ext_resources.reservation.site import loading
 from tests import base
@@ -16,28 +16,19 @@ from tests import base
 class CloudTest(base.TestCase):
     def test_a_server_boots_and_is_deleted_with_stock_nova(self) -> None:
         with cloud.Cloud(settings.Settings(hosts=('a', 'b'))) as made:
-            image = made.sdk.image.upload_image(
-                name='empty',
-                disk_format='raw',
-                container_format='bare',
-                data=bytes(512),
-            )
-            flavor = made.sdk.compute.create_flavor(
-                name='small', vcpus=1, ram=64, disk=0
-            )
+            it = site.Site(cloud=made)
+            it.image_id = it.upload_image('empty')
+            it.add_flavor('small', {})
+            server = it.boot('it', 'small')
 
-            server = servers.boot(
-                made.sdk, 'it', flavor_id=flavor.id, image_id=image.id
-            )
-
-            self.assertEqual('ACTIVE', server.status)
             self.assertIn(server.compute_host, ('a', 'b'))
             held = tree.list_allocations(made.placement, server.id)
             self.assertEqual(
-                [{'MEMORY_MB': 64, 'VCPU': 1}], list(held.values())
+                [{'DISK_GB': 1, 'MEMORY_MB': 64, 'VCPU': 1}],
+                list(held.values()),
             )
             self.check_catalog(made)
-            servers.delete(made.sdk, server.id)
+            it.delete(server.id)
             left = tree.list_allocations(made.placement, server.id)
             self.assertEqual({}, left)
         self.assertFalse(made.folder.root.exists())

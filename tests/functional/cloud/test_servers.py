@@ -6,7 +6,7 @@ import types
 from typing import Any
 from unittest import mock
 
-from cloud import servers
+from dev.cloud import servers
 from tests import base
 
 

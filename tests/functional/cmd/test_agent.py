@@ -348,7 +348,7 @@ class RefusedTest(AgentTestCase):
             )
         )
 
-        self.assert_ends(self.start(), 78, 'publishes by itself')
+        self.assert_ends(self.start(), 78, 'already publishes its resources')
 
     def test_a_node_that_is_none(self) -> None:
         self.make_node()

@@ -21,10 +21,10 @@ from oslo_config import cfg
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.cmd import status
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import base
 from tests.functional.resctrl import mounting
@@ -170,7 +170,7 @@ class ProviderConfigStatusTest(RmdStatusTestCase):
         code, details = self.check_file(self._FILE)
 
         self.assertEqual(2, code)
-        self.assertIn('ways.yaml, line 4: CUSTOM_LLC_WAYS', details)
+        self.assertIn('ways.yaml, line 4: a plugin of this host', details)
 
     def test_a_plugin_that_has_failed_is_not_compared(self) -> None:
         self.fields['url'] = 'http://127.0.0.1:1'
@@ -321,7 +321,7 @@ class DriverStatusTest(RmdStatusTestCase):
             fixtures.MonkeyPatch('nova.version.version_string', lambda: '30.0')
         )
 
-        self.check_driver('this is Nova 30.0')
+        self.check_driver('this Nova 30.0')
 
     def test_a_driver_that_does_not_exist(self) -> None:
         for name in ('LibvrtDriver', 'importlib', 'libvirt.LibvirtDriver'):
@@ -340,7 +340,7 @@ class DriverStatusTest(RmdStatusTestCase):
         )
 
     def test_a_library_that_nova_needs(self) -> None:
-        self.set_module('nova_ext_resources.virt.libvirt', None)
+        self.set_module('nova_ext_resources.virt.driver.libvirt', None)
 
         self.check_driver('nova-compute cannot import it')
 
@@ -386,7 +386,7 @@ class ResctrlStatusTest(StatusTestCase, mounting.MountedTestCase):
 
     def test_all_is_well_and_no_group_is_made(self) -> None:
         self.patch(
-            files.RealFileSystem,
+            file_system.RealFileSystem,
             '_call',
             lambda _self, name, path: self.fail(f'{name} {path}'),
         )

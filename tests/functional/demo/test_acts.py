@@ -5,8 +5,8 @@
 import contextlib
 import io
 
-from demo import cli
-from demo import story
+from dev.demo import cli
+from dev.demo import story
 from tests import base
 
 

@@ -2,7 +2,7 @@
 
 """What of a log is shown as a reason."""
 
-from demo import reasons
+from dev.demo import reasons
 from tests import base
 
 

@@ -5,7 +5,8 @@ import io
 
 from rich import console
 
-from demo import stage
+from dev.cloud import told
+from dev.demo import stage
 from tests import base
 
 
@@ -17,7 +18,7 @@ class StageTest(base.TestCase):
 
     def fail_in_step(self) -> None:
         with self.stage.step('Boot it'):
-            stage.expect(False, 'it boots', 'smoke')
+            told.expect(False, 'it boots', 'smoke')
 
     def test_a_step_that_works_is_marked_with_its_result(self) -> None:
         with self.stage.step('Boot it') as step:
@@ -26,7 +27,7 @@ class StageTest(base.TestCase):
         self.assertIn('  ok Boot it: ACTIVE on node1', self.printed.getvalue())
 
     def test_a_step_that_fails_is_marked_and_ends_the_story(self) -> None:
-        self.assertRaises(stage.NotAsTold, self.fail_in_step)
+        self.assertRaises(told.NotAsTold, self.fail_in_step)
 
         self.assertIn('FAIL Boot it', self.printed.getvalue())
 
@@ -42,7 +43,7 @@ class StageTest(base.TestCase):
         self.assertNotIn('FAIL', printed)
 
     def test_a_broken_promise_says_what_was_told_and_what_is(self) -> None:
-        error = self.assertRaises(stage.NotAsTold, self.fail_in_step)
+        error = self.assertRaises(told.NotAsTold, self.fail_in_step)
 
         self.assertEqual('it boots; saw instead: smoke', str(error))
 

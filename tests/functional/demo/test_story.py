@@ -7,10 +7,10 @@ import subprocess
 
 from rich import console
 
-from demo import cli
-from demo import scene as scenes
-from demo import stage
-from demo import story
+from dev.demo import cli
+from dev.demo import scene as scenes
+from dev.demo import stage
+from dev.demo import story
 from tests import base
 from tests.functional.resctrl import mounting
 

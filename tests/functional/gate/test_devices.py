@@ -4,11 +4,11 @@
 
 from typing import Any
 
-from cloud import told
+from dev.cloud import told
+from dev.gate.scenarios import devices
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import plugins
 from tests import base
-from tools.gate.scenarios import devices
 
 
 def make_host(name: str, **shortfall: Any) -> dict[str, Any]:

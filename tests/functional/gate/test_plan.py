@@ -4,10 +4,10 @@
 
 import re
 
+from dev.gate import gate
+from dev.gate import package
+from dev.gate import plan
 from tests import base
-from tools.gate import gate
-from tools.gate import package
-from tools.gate import plan
 
 MANUAL = package.ROOT / 'doc' / 'source' / 'contributor' / 'gate.rst'
 

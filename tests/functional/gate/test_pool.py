@@ -4,8 +4,8 @@
 
 import threading
 
+from dev.gate import pool
 from tests import base
-from tools.gate import pool
 
 
 class PoolTest(base.TestCase):

@@ -14,7 +14,7 @@ import unittest
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host import service
+from nova_ext_resources.host.service import wiring
 from tests.functional.resctrl import mounting
 from tests.unit.host.handover import test_pools
 from tests.unit.host.handover import with_both
@@ -101,9 +101,9 @@ class CommandTestCase(with_both.HandOverTestCase, mounting.MountedTestCase):
         done.stderr = done.stderr.replace(UNVERIFIED, '')
         return done
 
-    def make_service(self, name: str) -> service.HostService:
+    def make_service(self, name: str) -> wiring.HostService:
         conf = reader.read_conf([self.write_conf(name)], [], 'host1')
-        return service.HostService(
+        return wiring.HostService(
             conf,
             host='host1',
             node=with_host.NODE,
@@ -215,7 +215,7 @@ class CommandTest(CommandTestCase):
         )
         stopped = self.run_command('rmd', 'resctrl')
         self.assertEqual(1, stopped.returncode)
-        self.assertIn('To go back: --from resctrl --to rmd', stopped.stderr)
+        self.assertIn('run it with --from resctrl --to rmd', stopped.stderr)
 
         for name in ('rmd', 'resctrl'):
             err = self.assertRaises(

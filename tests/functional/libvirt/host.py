@@ -17,12 +17,12 @@ import sys
 import time
 from typing import Any
 
-from cloud import child
-from cloud import folder as folders
-from cloud import ledger as ledger_mod
-from cloud.machines import resctrl
-from cloud import options
-from cloud import settings as cloud_settings
+from dev.cloud import child
+from dev.cloud import folder as folders
+from dev.cloud import ledger as ledger_mod
+from dev.cloud.machines import resctrl
+from dev.cloud import options
+from dev.cloud import settings as cloud_settings
 from tests.functional.libvirt import compute
 from tests.functional.libvirt import daemon
 

@@ -5,7 +5,8 @@
 ``prepare`` is called before Nova is imported. It lets Nova act as root
 itself, and opens a socket on which ``stop`` and ``start`` do that to
 nova-compute, and ``patch`` and ``mend`` make it a Nova that has libvirt
-control the caches of its guests, and Nova again.
+control the caches of its guests, and Nova again. ``refresh`` has the host
+looked at and reported to the scheduler now.
 """
 
 from collections.abc import Callable
@@ -66,6 +67,7 @@ class _Computes:
             'stop': self._stop,
             'patch': self._patch,
             'mend': self._mend,
+            'refresh': self._refresh,
         }
         service_class.create = self._catch
 
@@ -108,6 +110,13 @@ class _Computes:
 
     def _mend(self) -> None:
         del self._made.manager.driver._get_guest_xml
+
+    def _refresh(self) -> None:
+        from nova import context
+
+        manager = self._made.manager
+        manager.driver._ext.periodic.run_round()
+        manager.update_available_resource(context.get_admin_context())
 
     def _stop(self) -> None:
         """End all that the service does.

@@ -6,10 +6,10 @@ import contextlib
 import ipaddress
 import os
 
-from cloud import folder as folders
-from cloud.lite import cloud as clouds
-from cloud import settings as cloud_settings
-from cloud import tree
+from dev.cloud import folder as folders
+from dev.cloud.lite import cloud as clouds
+from dev.cloud import settings as cloud_settings
+from dev.cloud import tree
 from tests.functional.libvirt import guest
 from tests.functional.libvirt import host as hosts
 from tests.functional.libvirt import site as sites

@@ -13,13 +13,13 @@ from typing import Any, Self
 
 import requests
 
-from cloud import folder as folders
-from cloud import ledger as ledger_mod
-from cloud.lite import cloud as clouds
-from cloud.machines import base as machines
-from cloud.machines import rmd
-from cloud import settings as cloud_settings
-from cloud import tree
+from dev.cloud import folder as folders
+from dev.cloud import ledger as ledger_mod
+from dev.cloud.lite import cloud as clouds
+from dev.cloud.machines import base as machines
+from dev.cloud.machines import rmd
+from dev.cloud import settings as cloud_settings
+from dev.cloud import tree
 from tests.functional.libvirt import daemon
 from tests.functional.libvirt import guest
 from tests.functional.libvirt import inside
@@ -262,6 +262,14 @@ class Site:
         requests.request(
             method, self.machine.url + path, json=body, timeout=60
         ).raise_for_status()
+
+    def refresh(self) -> None:
+        """Have the host looked at, and reported to the scheduler, now.
+
+        A host that RMD has failed takes no servers until it has been looked
+        at again.
+        """
+        inside.call(self.folder.etc, 'refresh')
 
     def stop_compute(self) -> None:
         inside.call(self.folder.etc, 'stop')

@@ -14,10 +14,10 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 import testtools
 
-from nova_ext_resources.drivers.resctrl.kernel import pid_files
+from nova_ext_resources.drivers.resctrl.guest import pid_files
 from nova_ext_resources import exception
+from nova_ext_resources.facts import guest
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import guest
 from tests.functional.libvirt import daemon
 from tests.functional.resctrl import mounting
 from tests.unit.host import with_host
@@ -37,8 +37,8 @@ _LABEL = f"""
 
 #: Searches for a server that runs.
 _SEARCH = f"""
-from nova_ext_resources.drivers.resctrl.kernel import processes
-from nova_ext_resources.objects import guest
+from nova_ext_resources.drivers.resctrl.guest import processes
+from nova_ext_resources.facts import guest
 guests = {{'{SERVER}': guest.Guest(name='instance-00000001', number=1)}}
 found = processes.Processes(list_guests=lambda: guests)
 print(found.explain_absence(found.scan(), guests)['{SERVER}'])
@@ -110,14 +110,14 @@ class FloatingGuestTest(mounting.MountedTestCase):
         """Return ours; Nova has not started it."""
         from nova.virt.libvirt import host
 
-        from nova_ext_resources.virt import admission
-        from nova_ext_resources.virt import libvirt as libvirt_driver
+        from nova_ext_resources.virt.driver import incoming_guests
+        from nova_ext_resources.virt.driver import libvirt as libvirt_driver
 
         made: Any = object.__new__(libvirt_driver.LibvirtDriver)
         made._host = host.Host(self.libvirtd.uri)
         made._compute_event_callback = None
         made._ext = types.SimpleNamespace(host=self.host)
-        made._ext_admission = admission.Admission(self.host)
+        made._ext_incoming = incoming_guests.IncomingGuests(self.host)
         return made
 
     def destroy(self) -> None:
@@ -175,11 +175,12 @@ class FloatingGuestTest(mounting.MountedTestCase):
             driver.emit_event(virtevent.LifecycleEvent(SERVER, transition))
         # In a thread of its own.
         self.assertEqual(set(), self.list_inside())
-        driver._ext_admission.do_round()
+        driver._ext_incoming.do_round()
 
         self.assert_inside()
         self.assertIs(
-            assignment.Purpose.INCOMING, self.host.entries[SERVER].purpose
+            assignment.Purpose.MIGRATION_DEST,
+            self.host.entries[SERVER].purpose,
         )
         self.domain.resume()
         self.assert_inside()

@@ -191,6 +191,7 @@ class GuestTest(NovaTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.addCleanup(self.site.starts.clear)
+        self.site.refresh()
 
     # -- boot ----------------------------------------------------------
 
@@ -226,6 +227,7 @@ class GuestTest(NovaTestCase):
             {'kind': 'drop'},
             {'kind': 'hang'},
         ):
+            self.site.refresh()
             with (
                 self.subTest(**fault),
                 self.site.rmd_fault(methods=_WRITES, **fault),

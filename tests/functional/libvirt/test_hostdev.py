@@ -15,7 +15,7 @@ from nova.virt.libvirt import config
 from oslo_utils.fixture import uuidsentinel
 import testtools
 
-from nova_ext_resources.virt import hostdevs
+from nova_ext_resources.virt.driver import hostdevs
 from tests import base
 from tests.functional.libvirt import daemon
 

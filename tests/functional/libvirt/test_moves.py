@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import testtools
 
-from cloud import tree
+from dev.cloud import tree
 from tests.functional.libvirt import daemon
 from tests.functional.libvirt import host as hosts
 from tests.functional.libvirt import pair

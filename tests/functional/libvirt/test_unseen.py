@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import testtools
 
-from cloud.machines import resctrl
-from cloud import settings as cloud_settings
+from dev.cloud.machines import resctrl
+from dev.cloud import settings as cloud_settings
 from tests.functional.libvirt import daemon
 from tests.functional.libvirt import site as sites
 from tests.functional.libvirt import test_guests

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from testtools import content
 
-from cloud import tree
+from dev.cloud import tree
 from tests.functional.libvirt import host as hosts
 from tests.functional.libvirt import pair
 from tests.functional.libvirt import test_guests

@@ -10,8 +10,8 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
 from tests.functional import base
 
 WAYS = 'CUSTOM_LLC_WAYS'

@@ -10,16 +10,16 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.placement import allocations
-from nova_ext_resources.placement import responses
-from nova_ext_resources.placement import retry
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.api import responses
+from nova_ext_resources.placement.api import retry
+from nova_ext_resources.placement.publish import tree_writer
 from tests.functional.placement import hosts
 
 
 class MoveAllocationTest(hosts.HostTestCase):
     def setUp(self) -> None:
         super().setUp()
-        writer = tree.TreeWriter(self.client)
+        writer = tree_writer.TreeWriter(self.client)
         writer.publish(hosts.NODE, hosts.make_host(ways=8))
         self.allocate(
             {hosts.NODE.uuid: {'VCPU': 2}, hosts.L3_0: {hosts.WAYS: 4}}
@@ -218,7 +218,7 @@ class SetAllocationsTest(hosts.HostTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        writer = tree.TreeWriter(self.client)
+        writer = tree_writer.TreeWriter(self.client)
         writer.publish(hosts.NODE, hosts.make_host(ways=8))
         self.other = {hosts.NODE.uuid: {'VCPU': 2}, hosts.RDT: {hosts.CLOS: 1}}
         self.allocate({**self.other, hosts.L3_0: {hosts.WAYS: 4}})

@@ -7,10 +7,12 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import bare_metal
-from nova_ext_resources.placement import publisher
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.publish import bare_metal
+from nova_ext_resources.placement.publish import publisher
+from nova_ext_resources.placement.publish import tree_writer
+from nova_ext_resources.testing import fake_clock
 from tests.functional import base
+from tests.unit import publication
 
 GOLD = 'CUSTOM_BAREMETAL_GOLD'
 GPUS = 'CUSTOM_GPU'
@@ -39,12 +41,12 @@ class BareMetalWriterTest(base.PlacementTestCase):
                 node, {GOLD: inventory.Inventory(total=1)}, 0
             )
         self.writer = bare_metal.BareMetalWriter(
-            self.client, sleep=lambda _: None
+            self.client, clock=fake_clock.FakeClock()
         )
 
     def publish(
         self, *nodes: str, may_delete: bool = True, total: int = 4
-    ) -> tree.Published:
+    ) -> tree_writer.PublishResult:
         known = {one.rp_uuid for node in self.nodes for one in make_tree(node)}
         return self.writer.publish(
             {node: make_tree(node, total) for node in nodes},
@@ -172,9 +174,11 @@ class PublisherTest(base.PlacementTestCase):
         made = publisher.Publisher(
             self.client,
             host,
-            wanted=lambda: (wanted,),
-            nodes=lambda: dict(nodes),
-            published=lambda: {wanted.rp_uuid, of_node.rp_uuid},
+            publication.Source(
+                lambda: (wanted,),
+                nodes=lambda: dict(nodes),
+                published=lambda: {wanted.rp_uuid, of_node.rp_uuid},
+            ),
         )
 
         for left in (1, 0):

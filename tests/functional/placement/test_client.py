@@ -10,7 +10,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import responses
+from nova_ext_resources.placement.api import responses
 from tests.functional import base
 from tests.functional.placement import hosts
 

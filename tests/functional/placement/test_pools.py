@@ -6,21 +6,25 @@ import dataclasses
 import datetime
 import itertools
 import threading
+import time
 from typing import Any
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import pool_sweep
-from nova_ext_resources.placement import publisher
-from nova_ext_resources.placement import responses
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
+from nova_ext_resources.placement.pools import removal
+from nova_ext_resources.placement.publish import publisher
+from nova_ext_resources.testing import fake_clock
 from tests.functional import base
+from tests.unit import publication
 
 CLASS = 'CUSTOM_RACK1_GB'
 HOSTS = ('host1', 'host2', 'host3')
@@ -60,7 +64,7 @@ class PoolTestCase(base.PlacementTestCase):
     def setUp(self) -> None:
         super().setUp()
         # Each round may sweep again.
-        self.useFixture(fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 0.0))
+        self.useFixture(fixtures.MockPatchObject(removal, 'INTERVAL', 0.0))
         self.pools: dict[str, tuple[pool_obj.SharedPool, ...]] = {}
         self.publishers: dict[str, publisher.Publisher] = {}
         self.cleared: list[str] = []
@@ -93,9 +97,11 @@ class PoolTestCase(base.PlacementTestCase):
         return publisher.Publisher(
             self.client,
             node,
-            wanted=make_tree,
-            pools=lambda: self.pools[host],
-            on_deleted=lambda: self.cleared.append(host),
+            publication.Source(
+                make_tree,
+                pools=lambda: self.pools[host],
+                on_deleted=lambda: self.cleared.append(host),
+            ),
         )
 
     def publish(self, *hosts: str) -> None:
@@ -207,12 +213,12 @@ class PoolTest(PoolTestCase):
         self.publish()
 
         self.assertEqual((100, 100, 0), self.read_numbers())
-        [held] = self.publishers['host3'].status.held
+        [held] = self.publishers['host3'].status.undeleted
         self.assertEqual((uuids.server,), held.consumers)
 
         self.allocate(0)
         self.publish('host3')
-        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual((), self.publishers['host3'].status.undeleted)
         self.assertEqual({*HOSTS}, self.list_names())
 
     def test_the_last_server_goes_while_it_is_swept(self) -> None:
@@ -242,12 +248,12 @@ class PoolTest(PoolTestCase):
         self.forget_requests()
         self.publish('host3')
         self.assertEqual(['GET /resource_providers'], self.app.requests)
-        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual((), self.publishers['host3'].status.undeleted)
 
         # One that has just come in to another pool deletes what it can, once.
         self.pools['host3'] = (dataclasses.replace(POOL, name='rack2'),)
         self.publish('host3')
-        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual((), self.publishers['host3'].status.undeleted)
         self.assertEqual((100, 100, 0), self.read_numbers())
         self.allocate(0)
         self.publishers['host3'] = self.start('host3')
@@ -264,9 +270,7 @@ class PoolTest(PoolTestCase):
         self.assertEqual({*HOSTS}, self.list_names())
 
     def test_a_sweep_that_fails_is_no_failure_of_the_host(self) -> None:
-        self.useFixture(
-            fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 1000.0)
-        )
+        self.useFixture(fixtures.MockPatchObject(removal, 'INTERVAL', 1000.0))
         self.publish('host1')
         self.pools['host1'] = ()
         self.app.fail('DELETE', POOL.rp_uuid, 100)
@@ -293,7 +297,7 @@ class PoolTest(PoolTestCase):
 
         self.assertEqual((100, 0, 100), self.read_numbers())
         self.assertEqual(['host2'], self.list_reached())
-        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual((), self.publishers['host3'].status.undeleted)
 
     def set_free(self, free: int, at: datetime.datetime | None = None) -> None:
         """Have host1 read what is free, of 100."""
@@ -308,9 +312,8 @@ class PoolTest(PoolTestCase):
         storage = publisher.Publisher(
             self.client,
             None,
+            publication.Source(pools=lambda: (POOL,)),
             host='storage',
-            wanted=tuple,
-            pools=lambda: (POOL,),
         )
         reached = dataclasses.replace(POOL, is_read=False, reading=None)
         other = dataclasses.replace(POOL, name='rack2')
@@ -389,8 +392,10 @@ class PoolTest(PoolTestCase):
         self.publish('host1')
         hour = datetime.timedelta(hours=1)
         writer = self.publishers['host1']._pools
-        clock = writer._clock
-        self.patch(writer, '_clock', lambda: clock() - hour)
+        clock = fake_clock.FakeClock(
+            time.monotonic, lambda: clocks.MACHINE.read() - hour
+        )
+        self.patch(writer, '_clock', clock)
 
         for free in (10, 5):
             self.set_free(free, datetime.datetime.now(datetime.UTC) - hour)

@@ -11,9 +11,10 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import memory
-from nova_ext_resources.placement import publisher
+from nova_ext_resources.placement.publish import provider_tree_cache
+from nova_ext_resources.placement.publish import publisher
 from tests.functional.placement import hosts
+from tests.unit import publication
 
 
 class PublisherTest(hosts.HostTestCase):
@@ -30,8 +31,10 @@ class PublisherTest(hosts.HostTestCase):
         made = publisher.Publisher(
             self.client,
             node,
-            wanted=lambda: self.wanted,
-            on_deleted=lambda: self.cleared.append(None),
+            publication.Source(
+                lambda: self.wanted,
+                on_deleted=lambda: self.cleared.append(None),
+            ),
             interval=0.05,
         )
         self.addCleanup(made.stop)
@@ -43,8 +46,10 @@ class PublisherTest(hosts.HostTestCase):
         Four of them are read by the first publication.
         """
         remembers: dict[str, Any] = {
-            'wanted': lambda: self.wanted,
-            'memory': memory.Memory(f'{self.make_folder()}/host1.sqlite'),
+            'source': publication.Source(lambda: self.wanted),
+            'memory': provider_tree_cache.Memory(
+                f'{self.make_folder()}/host1.sqlite'
+            ),
             'interval': 3600.0,
         }
         self.wanted = (
@@ -132,11 +137,11 @@ class PublisherTest(hosts.HostTestCase):
             self.publisher.run_round()
 
         self.assertEqual(1, self.log.output.count(uuids.server))
-        (held,) = self.publisher.status.held
+        (held,) = self.publisher.status.undeleted
         self.assertEqual((uuids.server,), held.consumers)
         self.allocate({})
         self.publisher.run_round()
-        self.assertEqual((), self.publisher.status.held)
+        self.assertEqual((), self.publisher.status.undeleted)
 
     def test_novas_cache_is_cleared_when_anything_was_deleted(self) -> None:
         self.publisher.run_round()
@@ -175,7 +180,7 @@ class PublisherTest(hosts.HostTestCase):
         self.assertIn(f'create provider {good[0].name}', status.failure)
         self.assertIn('resource provider delete', status.failure)
         self.assertEqual(2, status.failures)
-        self.assertEqual(1, self.log.output.count('not all be published'))
+        self.assertEqual(1, self.log.output.count('could not be published'))
 
         self.client.delete_provider(uuids.old)
         del self.before[uuids.old]

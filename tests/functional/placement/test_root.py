@@ -8,9 +8,10 @@ import dataclasses
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import retry
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import retry
+from nova_ext_resources.placement.publish import tree_writer
+from nova_ext_resources.testing import fake_clock
 from tests.functional.placement import hosts
 from tests.functional.placement import test_tree
 
@@ -24,10 +25,10 @@ class MovingTest(test_tree.TreeTestCase):
         super().setUp()
         self.publish(*hosts.make_host())
 
-    def make_writer(self) -> tree.TreeWriter:
+    def make_writer(self) -> tree_writer.TreeWriter:
         client = placement_client.Client(self.make_adapter())
-        return tree.TreeWriter(
-            client, sleep=lambda seconds: None, closes_doubles=True
+        return tree_writer.TreeWriter(
+            client, clock=fake_clock.FakeClock(), closes_doubles=True
         )
 
     def reshape(self, root: bool, below: Collection[str]) -> None:

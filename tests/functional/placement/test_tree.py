@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import bulk
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import memory
-from nova_ext_resources.placement import retry
-from nova_ext_resources.placement import seen
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.api import bulk_inventories
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import retry
+from nova_ext_resources.placement.publish import provider_tree_cache as seen
+from nova_ext_resources.placement.publish import tree_writer
+from nova_ext_resources.testing import fake_clock
 from tests.functional.placement import hosts
 
 #: On each provider.
@@ -33,11 +33,11 @@ class TreeTestCase(hosts.HostTestCase):
         super().setUp()
         self.writer = self.make_writer()
 
-    def make_writer(self) -> tree.TreeWriter:
+    def make_writer(self) -> tree_writer.TreeWriter:
         client = placement_client.Client(self.make_adapter())
-        return tree.TreeWriter(client, sleep=lambda seconds: None)
+        return tree_writer.TreeWriter(client, clock=fake_clock.FakeClock())
 
-    def publish(self, *wanted: provider.Provider) -> tree.Published:
+    def publish(self, *wanted: provider.Provider) -> tree_writer.PublishResult:
         self.forget_requests()
         return self.writer.publish(hosts.NODE, wanted)
 
@@ -49,7 +49,7 @@ class FirstPublicationTest(TreeTestCase):
         published = self.publish(*wanted)
 
         self.assert_published(*wanted)
-        self.assertEqual(tree.Published(written=3), published)
+        self.assertEqual(tree_writer.PublishResult(written=3), published)
 
     def test_custom_classes_and_traits_are_created_on_demand(self) -> None:
         self.publish(*hosts.make_host())
@@ -146,7 +146,7 @@ class BulkTest(TreeTestCase):
     def test_inventories_are_written_by_one_request(self) -> None:
         published = self.publish(*self.wanted)
 
-        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(tree_writer.PublishResult(written=5), published)
         self.assertEqual(['POST /reshaper'], self.list_requests('POST /resh'))
         self.assertEqual([], self.list_requests('PUT', '/inventories'))
         self.assert_published(*self.wanted)
@@ -190,22 +190,26 @@ class BulkTest(TreeTestCase):
         )
 
     def test_a_request_has_a_limited_number_of_providers(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{bulk_inventories.__name__}.MOST', 2)
+        )
 
         published = self.publish(*self.wanted)
 
-        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(tree_writer.PublishResult(written=5), published)
         self.assertEqual(3, len(self.list_requests('POST', '/reshaper')))
         self.assertEqual([], self.list_requests('PUT', '/inventories'))
         self.assert_published(*self.wanted)
 
     def test_only_those_of_a_refused_request_go_one_by_one(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.MOST', 2))
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{bulk_inventories.__name__}.MOST', 2)
+        )
         self.app.refuse('POST', '/reshaper')
 
         published = self.publish(*self.wanted)
 
-        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(tree_writer.PublishResult(written=5), published)
         self.assertEqual(2, len(self.list_requests('PUT', '/inventories')))
         self.assert_published(*self.wanted)
 
@@ -222,7 +226,7 @@ class BulkTest(TreeTestCase):
 
         published = self.publish(*changed)
 
-        self.assertEqual(tree.Published(written=4), published)
+        self.assertEqual(tree_writer.PublishResult(written=4), published)
         self.assertEqual(3, len(self.app.requests))
         self.assert_published(*changed)
 
@@ -232,7 +236,7 @@ class BulkTest(TreeTestCase):
 
         published = self.publish(*self.wanted)
 
-        self.assertEqual(tree.Published(written=5), published)
+        self.assertEqual(tree_writer.PublishResult(written=5), published)
         self.assertEqual(5, len(self.list_requests('PUT', '/inventories')))
         self.assert_published(*self.wanted)
 
@@ -272,7 +276,9 @@ class BulkTest(TreeTestCase):
     def test_another_raise_of_generations_is_not_believed(self) -> None:
         """Nor where another software has raised one as far as expected."""
         self.publish(*self.wanted)
-        self.useFixture(fixtures.MonkeyPatch(f'{bulk.__name__}.RAISED', 3))
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{bulk_inventories.__name__}.RAISED', 3)
+        )
         self.empty_after_reshape()
         changed = self.make_domains(ways=7)
         self.publish(*changed)
@@ -308,7 +314,7 @@ class BulkTest(TreeTestCase):
 
         published = self.publish(*others)
 
-        (held,) = published.held
+        (held,) = published.undeleted
         self.assertEqual((uuids.server,), held.consumers)
         closed = self.read_ours()[hosts.L3_0].inventories[hosts.WAYS]
         self.assertEqual(0, closed.capacity)
@@ -334,7 +340,7 @@ class BulkTest(TreeTestCase):
         self.assertIsInstance(first.errors[0], exception.InventoryInUse)
         self.assertEqual(3, first.written)
         self.assertEqual((), second.errors)
-        self.assertEqual((uuids.server,), second.held[0].consumers)
+        self.assertEqual((uuids.server,), second.undeleted[0].consumers)
 
 
 class OperatorTest(TreeTestCase):
@@ -456,7 +462,7 @@ class NothingNewTest(TreeTestCase):
         published = self.publish(*self.wanted)
 
         self.assertEqual(['GET /resource_providers'], self.app.requests)
-        self.assertEqual(tree.Published(), published)
+        self.assertEqual(tree_writer.PublishResult(), published)
 
     def test_allocations_of_nova_alone_are_one_request(self) -> None:
         self.allocate({hosts.NODE.uuid: {'VCPU': 2}})
@@ -516,7 +522,7 @@ class RestartTest(TreeTestCase):
 
     def setUp(self) -> None:
         self.ledger = f'{self.make_folder()}/host1.sqlite'
-        self.path = memory.Memory(self.ledger).path
+        self.path = seen.Memory(self.ledger).path
         super().setUp()
         self.client.ensure_trait(self.GOLD)
         # More than are checked by each publication.
@@ -529,14 +535,14 @@ class RestartTest(TreeTestCase):
         )
         self.publish(*self.wanted)
 
-    def make_writer(self) -> tree.TreeWriter:
-        return tree.TreeWriter(
+    def make_writer(self) -> tree_writer.TreeWriter:
+        return tree_writer.TreeWriter(
             placement_client.Client(self.make_adapter()),
-            memory=memory.Memory(self.ledger),
-            sleep=lambda seconds: None,
+            memory=seen.Memory(self.ledger),
+            clock=fake_clock.FakeClock(),
         )
 
-    def restart(self, *wanted: provider.Provider) -> tree.Published:
+    def restart(self, *wanted: provider.Provider) -> tree_writer.PublishResult:
         """Publish as a process that has just started."""
         self.writer = self.make_writer()
         return self.publish(*(wanted or self.wanted))
@@ -567,7 +573,7 @@ class RestartTest(TreeTestCase):
     def test_it_reads_the_tree_and_a_few_providers(self) -> None:
         published = self.restart()
 
-        self.assertEqual(tree.Published(), published)
+        self.assertEqual(tree_writer.PublishResult(), published)
         self.assertEqual(1, self.list_extra())
         self.assert_right_at_last()
 
@@ -614,7 +620,7 @@ class RestartTest(TreeTestCase):
 
         published = self.restart()
 
-        self.assertEqual(tree.Published(written=1), published)
+        self.assertEqual(tree_writer.PublishResult(written=1), published)
         self.assertIn(hosts.L3_1, self.list_reading())
         self.assert_published(*self.wanted)
         self.assert_right_at_last()
@@ -626,7 +632,7 @@ class RestartTest(TreeTestCase):
 
         published = self.restart()
 
-        self.assertEqual(tree.Published(written=1), published)
+        self.assertEqual(tree_writer.PublishResult(written=1), published)
         self.assert_published(*self.wanted)
 
     def test_one_with_the_same_generation_is_right_at_last(self) -> None:
@@ -648,7 +654,7 @@ class RestartTest(TreeTestCase):
 
     def test_a_restored_database_is_published(self) -> None:
         """It has content and generations of the time of the backup."""
-        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        old = seen.Memory(self.ledger).read(hosts.NODE.uuid)
         self.wanted = (
             hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
             *self.wanted[1:],
@@ -658,12 +664,12 @@ class RestartTest(TreeTestCase):
 
         published = self.restart()
 
-        self.assertEqual(tree.Published(written=1), published)
+        self.assertEqual(tree_writer.PublishResult(written=1), published)
         self.assert_published(*self.wanted)
 
     def test_a_restored_one_that_was_used_since_is_right_at_last(self) -> None:
         """So that it has the generation that is remembered."""
-        old = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        old = seen.Memory(self.ledger).read(hosts.NODE.uuid)
         self.wanted = (
             hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=7),
             *self.wanted[1:],
@@ -807,7 +813,7 @@ class RestartTest(TreeTestCase):
 
         published = self.restart()
 
-        self.assertEqual(tree.Published(written=1), published)
+        self.assertEqual(tree_writer.PublishResult(written=1), published)
         self.assert_published(*self.wanted)
 
     def test_a_crash_while_it_is_created_again_leaves_no_file(self) -> None:
@@ -859,10 +865,10 @@ class RestartTest(TreeTestCase):
 
     def test_after_a_crash_while_it_is_changed_it_is_read(self) -> None:
         """Its generation has passed."""
-        before = memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        before = seen.Memory(self.ledger).read(hosts.NODE.uuid)
         changed = hosts.make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=7)
         self.publish(*self.wanted[:2], changed, *self.wanted[3:])
-        memory.Memory(self.ledger).write(hosts.NODE.uuid, before)
+        seen.Memory(self.ledger).write(hosts.NODE.uuid, before)
 
         self.restart()
 
@@ -870,8 +876,9 @@ class RestartTest(TreeTestCase):
         self.assert_published(*self.wanted)
 
     def test_of_another_node_nothing_is_believed(self) -> None:
-        memory.Memory(self.ledger).write(
-            uuids.other_node, memory.Memory(self.ledger).read(hosts.NODE.uuid)
+        seen.Memory(self.ledger).write(
+            uuids.other_node,
+            seen.Memory(self.ledger).read(hosts.NODE.uuid),
         )
 
         self.restart()
@@ -891,9 +898,9 @@ class RestartTest(TreeTestCase):
 
     def lie(self, rp_uuid: str, **values: Any) -> None:
         """Remember other things of a provider than placement has."""
-        known = dict(memory.Memory(self.ledger).read(hosts.NODE.uuid))
+        known = dict(seen.Memory(self.ledger).read(hosts.NODE.uuid))
         known[rp_uuid] = dataclasses.replace(known[rp_uuid], **values)
-        memory.Memory(self.ledger).write(hosts.NODE.uuid, known)
+        seen.Memory(self.ledger).write(hosts.NODE.uuid, known)
 
 
 class RemovalTest(TreeTestCase):
@@ -932,7 +939,7 @@ class RemovalTest(TreeTestCase):
         published = self.publish()
 
         self.assertEqual({hosts.RDT, hosts.L3_0}, set(self.read_ours()))
-        (held,) = published.held
+        (held,) = published.undeleted
         self.assertEqual((uuids.server,), held.consumers)
         self.assertRaises(
             exception.AllocationRejected,
@@ -941,7 +948,7 @@ class RemovalTest(TreeTestCase):
             uuids.another,
         )
         self.allocate({})
-        self.assertEqual((), self.publish().held)
+        self.assertEqual((), self.publish().undeleted)
         self.assertEqual({}, self.read_ours())
 
     def test_a_held_provider_costs_one_more_request(self) -> None:
@@ -952,7 +959,7 @@ class RemovalTest(TreeTestCase):
 
         self.assertEqual(2, len(self.app.requests))
         self.assertEqual(0, published.written)
-        self.assertEqual(1, len(published.held))
+        self.assertEqual(1, len(published.undeleted))
 
     def test_a_held_class_stays_closed_and_the_others_work(self) -> None:
         self.allocate({hosts.L3_0: {hosts.WAYS: 4}})
@@ -967,7 +974,7 @@ class RemovalTest(TreeTestCase):
             },
             self.read_ours()[hosts.L3_0].inventories,
         )
-        self.assertEqual(hosts.WAYS, published.held[0].resource_class)
+        self.assertEqual(hosts.WAYS, published.undeleted[0].resource_class)
 
     def test_what_comes_back_is_opened_again(self) -> None:
         self.allocate({hosts.L3_0: {hosts.WAYS: 4}})
@@ -996,7 +1003,7 @@ class RemovalTest(TreeTestCase):
         published = self.publish(*self.wanted)
 
         self.assertEqual((), published.errors)
-        (held,) = published.held
+        (held,) = published.undeleted
         self.assertEqual('CUSTOM_OLD', held.resource_class)
         self.assertIn('CUSTOM_OLD', self.read_ours()[hosts.L3_0].inventories)
 
@@ -1017,7 +1024,7 @@ class RemovalTest(TreeTestCase):
         self.assertEqual(
             {hosts.RDT, hosts.L3_0, uuids.theirs}, set(self.read_ours())
         )
-        self.assertEqual(('theirs',), published.held[0].children)
+        self.assertEqual(('theirs',), published.undeleted[0].children)
 
     def test_an_allocation_that_comes_in_between_is_respected(self) -> None:
         self.app.before_next(
@@ -1031,7 +1038,7 @@ class RemovalTest(TreeTestCase):
 
         self.assertIsInstance(first.errors[0], exception.ProviderInUse)
         self.assertEqual((), second.errors)
-        self.assertEqual((uuids.server,), second.held[0].consumers)
+        self.assertEqual((uuids.server,), second.undeleted[0].consumers)
 
 
 class RaceTest(TreeTestCase):
@@ -1100,7 +1107,7 @@ class RaceTest(TreeTestCase):
         self.assertEqual((), published.errors)
         self.assert_published(*wanted)
 
-    def _publish_with(self, writer: tree.TreeWriter) -> None:
+    def _publish_with(self, writer: tree_writer.TreeWriter) -> None:
         writer.publish(hosts.NODE, hosts.make_host())
 
     def test_two_publishers_at_once_agree(self) -> None:
@@ -1108,7 +1115,7 @@ class RaceTest(TreeTestCase):
         writers = [self.make_writer() for _ in range(2)]
         failed: list[Exception] = []
 
-        def publish(writer: tree.TreeWriter) -> None:
+        def publish(writer: tree_writer.TreeWriter) -> None:
             try:
                 for ways in (11, 9, 11):
                     writer.publish(hosts.NODE, hosts.make_host(ways))
@@ -1130,7 +1137,7 @@ class RaceTest(TreeTestCase):
             self.assertEqual((), published.errors)
         self.assert_published(*wanted)
         self.writer = writers[1]
-        self.assertEqual(tree.Published(), self.publish(*wanted))
+        self.assertEqual(tree_writer.PublishResult(), self.publish(*wanted))
         self.assertEqual(1, len(self.app.requests))
 
 

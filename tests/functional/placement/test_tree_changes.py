@@ -10,13 +10,14 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import memory
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.publish import provider_tree_cache
+from nova_ext_resources.placement.publish import tree_writer
+from nova_ext_resources.testing import fake_clock
 from tests.functional.placement import hosts
 from tests.functional.placement import test_tree
 
-CLEAN = tree.Published()
+CLEAN = tree_writer.PublishResult()
 
 
 class RenamedTest(test_tree.TreeTestCase):
@@ -35,7 +36,7 @@ class RenamedTest(test_tree.TreeTestCase):
             for one in hosts.make_host()
         ]
 
-    def publish_renamed(self) -> tree.Published:
+    def publish_renamed(self) -> tree_writer.PublishResult:
         node = dataclasses.replace(hosts.NODE, hypervisor_hostname='host9')
         return self.writer.publish(node, self.wanted)
 
@@ -52,7 +53,7 @@ class RenamedTest(test_tree.TreeTestCase):
 
         published = self.publish_renamed()
 
-        self.assertEqual(tree.Published(written=3), published)
+        self.assertEqual(tree_writer.PublishResult(written=3), published)
         self.assertEqual({one.name for one in self.wanted}, self.list_names())
         self.assertEqual(
             {hosts.L3_0: {hosts.WAYS: 4}},
@@ -110,17 +111,19 @@ class RootTest(test_tree.TreeTestCase):
         self.before = self.read_tree()
         published = self.publish(*wanted)
 
-        self.assertEqual(tree.Published(written=3), published)
+        self.assertEqual(tree_writer.PublishResult(written=3), published)
         self.assert_published(*wanted)
 
     def test_all_of_it_is_published_again(self) -> None:
         self.check()
 
     def test_nothing_that_is_remembered_is_believed(self) -> None:
-        self.writer = tree.TreeWriter(
-            placement_client.Client(self.make_adapter()),
-            memory=memory.Memory(f'{self.make_folder()}/ledger.sqlite'),
-            sleep=lambda seconds: None,
+        self.writer = tree_writer.TreeWriter(
+            client.Client(self.make_adapter()),
+            memory=provider_tree_cache.Memory(
+                f'{self.make_folder()}/ledger.sqlite'
+            ),
+            clock=fake_clock.FakeClock(),
         )
 
         self.check()
@@ -173,7 +176,7 @@ class ConflictTest(test_tree.TreeTestCase):
 
         published = self.publish(*changed)
 
-        self.assertEqual(tree.Published(written=7), published)
+        self.assertEqual(tree_writer.PublishResult(written=7), published)
         self.assertEqual(
             {uuids.agg}, set(self.read_ours()[hosts.L3_1].aggregates)
         )

@@ -20,9 +20,9 @@ PATIENCE = 60
 
 # Has what the command line has around its mount, and dies in it.
 _KILLED = """
-from nova_ext_resources.testing.resctrl import afterwards
+from nova_ext_resources.testing import unmount
 import os, signal, sys
-with afterwards.unmounted(sys.argv[1]):
+with unmount.unmounted(sys.argv[1]):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

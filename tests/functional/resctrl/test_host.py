@@ -8,7 +8,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import bitmask
 from tests.functional.resctrl import mounting
 from tests import machines
@@ -44,7 +44,7 @@ class MountedHostTest(with_resctrl.ResctrlHostTestCase):
         )
 
     def start_pinned(
-        self, host: host_mod.HostResources, uuid: str, *, number: int
+        self, host: manager.HostManager, uuid: str, *, number: int
     ) -> None:
         """Start a server on one CPU of the first domain."""
         domains = topology.read_domains(self.machine.cpu_path)

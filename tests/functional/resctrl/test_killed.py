@@ -2,7 +2,7 @@
 
 """A host's process is killed at any step of what it tells the kernel."""
 
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from tests.functional.resctrl import mounting
 from tests.unit import guests
@@ -19,7 +19,7 @@ class KilledPinnedHostTest(killing.KilledCases, mounting.MountedTestCase):
             f'cpu_path={machine.cpu_path}',
         ]
 
-    def restart(self) -> host_mod.HostResources:
+    def restart(self) -> manager.HostManager:
         return self.make_resctrl_host()
 
     def lose_everything(self) -> None:
@@ -38,7 +38,7 @@ class KilledFloatingHostTest(KilledPinnedHostTest):
         self.guest = self.useFixture(guests.Guest(dying.SERVER, 3))
 
     def assert_mended(
-        self, host: host_mod.HostResources, before: assignment.Entry
+        self, host: manager.HostManager, before: assignment.Entry
     ) -> None:
         super().assert_mended(host, before)
         threads = {

@@ -16,7 +16,7 @@ import fixtures
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.host import service
+from nova_ext_resources.host.service import wiring
 from nova_ext_resources.objects import provider
 from tests import base
 from tests.functional.resctrl import mounting
@@ -58,7 +58,7 @@ class TuningTest(base.TestCase):
         self.machine = self.useFixture(mounting.make('skylake2'))
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
-    def start(self, *, dry_run: bool) -> service.HostService:
+    def start(self, *, dry_run: bool) -> wiring.HostService:
         path = self.folder / 'nova.conf'
         path.write_text(
             CONF.format(
@@ -67,7 +67,7 @@ class TuningTest(base.TestCase):
                 dry_run=dry_run,
             )
         )
-        made = service.HostService(
+        made = wiring.HostService(
             reader.read_conf([str(path)], [], 'host1'),
             host='host1',
             node=with_host.NODE,
@@ -80,7 +80,7 @@ class TuningTest(base.TestCase):
             self.claim(made, server, cpu=2 + number)
         return made
 
-    def claim(self, made: service.HostService, server: str, cpu: int) -> None:
+    def claim(self, made: wiring.HostService, server: str, cpu: int) -> None:
         l3 = provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
         asked = builders.make_request(
             {l3: {classes.BURST: 1}}, cpus=[cpu], asked={classes.BURST: 1}

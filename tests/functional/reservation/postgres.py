@@ -9,10 +9,10 @@ import shutil
 
 import psycopg2
 
-from cloud import child
-from cloud import errors
-from cloud import folder as folders
-from cloud import programs
+from dev.cloud import child
+from dev.cloud import errors
+from dev.cloud import folder as folders
+from dev.cloud import programs
 
 #: Where Debian has what is not on the path.
 _DEBIAN = pathlib.Path('/usr/lib/postgresql')

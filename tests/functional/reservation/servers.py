@@ -11,8 +11,8 @@ import functools
 from typing import Any
 import unittest
 
-from cloud import errors
-from cloud import folder as folders
+from dev.cloud import errors
+from dev.cloud import folder as folders
 
 
 @functools.cache

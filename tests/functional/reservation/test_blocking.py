@@ -9,15 +9,15 @@ from typing import Any
 from unittest import mock
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.functional.reservation import test_servers
@@ -163,12 +163,12 @@ class BlockingTest(BlockingTestCase):
 
         for slot in self.get_slots():
             found = self.get_client().get_allocations(
-                hold.make_consumer(slot.key)
+                planned_hold.make_consumer(slot.key)
             )
             self.assertEqual(
                 (
-                    hold.CONSUMER_TYPE,
-                    hold.PROJECT,
+                    planned_hold.CONSUMER_TYPE,
+                    planned_hold.PROJECT,
                     self.server['tenant_id'],
                 ),
                 (found.consumer_type, found.project_id, found.user_id),
@@ -271,7 +271,7 @@ class BlockingTest(BlockingTestCase):
         self.pass_at(HELD)
         admission = self.site.make_admission(self.database)
         admission.change(
-            'lease', state_mod.State.CANCELLED, now=HELD, reason='test'
+            'lease', state.State.CANCELLED, now=HELD, reason='test'
         )
 
         self.pass_at(HELD + 1, self.make_turn(None))
@@ -309,7 +309,9 @@ class HostsTest(BlockingTestCase):
             for place in ext.host.view.tracked
             if place[1] == 'CUSTOM_LLC_WAYS'
         )
-        self.site.take_hold(hold.make_consumer('lease/0'), 'p', {place: 2})
+        self.site.take_hold(
+            planned_hold.make_consumer('lease/0'), 'p', {place: 2}
+        )
         stranger = '0f4a1a52-3d0e-4b57-9d3f-5d3f6c6f0a11'
         self.get_client().put_allocations(
             responses.Allocations(
@@ -320,14 +322,14 @@ class HostsTest(BlockingTestCase):
             )
         )
 
-        with mock.patch('nova_ext_resources.host.unheld.PATIENCE', 0.0):
-            ext.unheld.run_round()
+        with mock.patch.object(ext.stale_allocations._debounce, '_age', 0.0):
+            ext.stale_allocations.run_round()
 
         self.assertEqual(
-            [stranger], [one.subject for one in ext.unheld.problems]
+            [stranger], [one.subject for one in ext.stale_allocations.problems]
         )
-        ext.allocated.run_round()
-        self.assertEqual((), ext.allocated.problems)
+        ext.missing_allocations.run_round()
+        self.assertEqual((), ext.missing_allocations.problems)
 
 
 class PlacementTest(BlockingTestCase):
@@ -341,7 +343,7 @@ class PlacementTest(BlockingTestCase):
             for one in client.list_providers()
             if not one.parent_uuid
         ]
-        self.consumer = hold.make_consumer('lease/0')
+        self.consumer = planned_hold.make_consumer('lease/0')
 
     def take(self, cpus: int) -> None:
         self.site.take_hold(self.consumer, '', {(self.root, 'VCPU'): cpus})
@@ -368,12 +370,12 @@ class PlacementTest(BlockingTestCase):
         self.boot(self.flavor)
         self.take(2)
         # Its uuid looks alike.
-        other = hold.make_consumer('other')
+        other = planned_hold.make_consumer('other')
         self.get_client().put_allocations(
             responses.Allocations(
                 consumer_uuid=other,
                 resources={self.root: {'VCPU': 1}},
-                project_id=hold.PROJECT,
+                project_id=planned_hold.PROJECT,
                 user_id='u',
                 consumer_type='INSTANCE',
             )

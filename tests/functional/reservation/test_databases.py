@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from alembic import autogenerate
 from alembic import migration
-from cloud.full import database as mariadb
+from dev.cloud.full import database as mariadb
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import clock
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
@@ -116,12 +116,10 @@ class ServerTests(racing.RaceTests):
         admission = stores.make_admission(self.url)
         for key in ('lease', 'Lease'):
             plan = self.admit(admission, key, racing.DURING)
-            self.assertIsInstance(plan, planner_mod.Plan)
+            self.assertIsInstance(plan, planner.Plan)
 
         reason = 'не нужен 🛑'
-        admission.change(
-            'Lease', state_mod.State.CANCELLED, now=1, reason=reason
-        )
+        admission.change('Lease', state.State.CANCELLED, now=1, reason=reason)
 
         self.assertEqual(1, len(admission.list_changes('lease')))
         self.assertEqual(reason, admission.list_changes('Lease')[-1].reason)
@@ -168,9 +166,9 @@ class ServerTests(racing.RaceTests):
 
         self.assertIn('Check that it runs', str(err))
         refused = self.admit(admission, 'much', racing.DURING, least=2)
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(refused, planner.Refusal)
         last = self.admit(admission, 'last', racing.DURING)
-        self.assertIsInstance(last, planner_mod.Plan)
+        self.assertIsInstance(last, planner.Plan)
 
 
 class MariaDbTest(

@@ -20,7 +20,7 @@ from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
 from nova_ext_resources.reservation.site import loading
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import slots
 from tests.functional.virt import base
 from tests.unit.reservation import hosts
@@ -49,7 +49,7 @@ class ManagerTestCase(base.NovaTestCase):
         self.site = loading.ManagedSite(conf)
         self.site.__dict__['_compute'] = self.make_compute()
         self.url = f'sqlite:///{self.folder}/reservations.db'
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         migrated.make_tables(self.database)
         self.time = managers.Time(START)
 

@@ -14,8 +14,8 @@ from openstackclient import shell
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement import responses
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.site import hosts
 from tests.functional import base
@@ -50,7 +50,7 @@ class SiteTestCase(base.PlacementTestCase):
         )
         self.set_inventories(uuids.pool, DISK_GB=inventory.Inventory(total=9))
         self.set('traits', uuids.device, ['CUSTOM_FAST'])
-        self.set('traits', uuids.pool, [provider_obj.SHARING_TRAIT])
+        self.set('traits', uuids.pool, [provider.SHARING_TRAIT])
         for rp_uuid in (uuids.two, uuids.pool):
             self.set('aggregates', rp_uuid, [uuids.south])
 

@@ -11,13 +11,13 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from oslo_utils import timeutils
 
 from nova_ext_resources.claims.trackers import cache_ways
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import holders
+from nova_ext_resources.objects.documents import holders
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
@@ -56,9 +56,9 @@ class UnitsTest(base.PlacementTestCase):
         self.make_root(uuids.root, 'host')
         self.client.ensure_provider(uuids.rdt, 'host_RDT', uuids.root)
         self.client.ensure_provider(uuids.l3, 'host_L3_0', uuids.rdt)
-        self.view = view_obj.HostView(
+        self.view = host_view.HostView(
             tracked={
-                (uuids.l3, WAYS): view_obj.Tracked(
+                (uuids.l3, WAYS): host_view.Tracked(
                     tracker='cache_ways',
                     state=cache_ways.CacheWaysState(0xFF),
                     implied=(uuids.rdt, CLOS),
@@ -77,7 +77,7 @@ class UnitsTest(base.PlacementTestCase):
         self.conf = cfg.ConfigOpts()
         self.conf(['--config-file', conf_path], project='nova')
         self.database = loading.open_database(
-            reservation_conf.find_connection(self.conf)
+            reservation.find_connection(self.conf)
         )
         migrated.make_tables(self.database)
         self.useFixture(utils_fixture.TimeFixture())
@@ -91,7 +91,7 @@ class UnitsTest(base.PlacementTestCase):
             ((uuids.rdt, CLOS), 1, {}),
         ):
             tracked = self.view.tracked[place]
-            state, _ = TRACKERS[tracked.tracker].take(
+            state, _ = TRACKERS[tracked.tracker].allocate(
                 tracked.state, amount, taken
             )
             self.view = self.view.with_state(place, state)

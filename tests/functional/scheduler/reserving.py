@@ -17,11 +17,11 @@ from oslo_utils import timeutils
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.scheduler import ongoing
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation.store import database
+from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
-from nova_ext_resources.scheduler import reservations
+from nova_ext_resources.scheduler.reservation import filter as filter_mod
 from tests.functional.scheduler import scheduling
 from tests.unit.reservation import hosts as planned
 from tests.unit.reservation.store import migrated
@@ -63,7 +63,7 @@ class ReservingTestCase(scheduling.TestCase):
         self.set_time(0)
         self.caller: dict[str, Any] = {}
         self.url = f'sqlite:///{self.make_folder()}/reservations.db'
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         migrated.make_tables(self.database)
         self.used: dict[str, int] = {}
         self.filter = self.make_filter()
@@ -73,7 +73,7 @@ class ReservingTestCase(scheduling.TestCase):
         self.config.config(
             group=reservation_conf.GROUP.name, connection=url or self.url
         )
-        return reservations.ReservationFilter()
+        return filter_mod.ReservationFilter()
 
     def set_time(self, hour: float) -> None:
         """Let it be so many hours from now on."""
@@ -116,7 +116,7 @@ class ReservingTestCase(scheduling.TestCase):
             },
         )
         plan = admission.admit(asked, now=NOW, reason=stores.REASON)
-        assert isinstance(plan, planner_mod.Plan), plan
+        assert isinstance(plan, planner.Plan), plan
         return plan
 
     def make_hosts(
@@ -146,7 +146,7 @@ class ReservingTestCase(scheduling.TestCase):
         spec._context = context.RequestContext(
             request_id='req-1', **self.caller
         )
-        ongoing.find(spec).summaries = self.make_summaries()
+        request_context.find(spec).summaries = self.make_summaries()
         return spec
 
     def make_summaries(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from oslo_config import fixture as config_fixture
 from oslo_utils.fixture import uuidsentinel
 from oslo_utils import uuidutils
 
-from nova_ext_resources.conf import scheduler as options
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.conf import scheduler
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 
@@ -28,16 +28,16 @@ class TestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         objects.register_all()
-        options.register_opts(nova.conf.CONF)
+        scheduler.register_opts(nova.conf.CONF)
         self.config = self.useFixture(config_fixture.Config(nova.conf.CONF))
         nova.conf.CONF([], project='nova', default_config_files=[])
 
     def configure(self, **values: Any) -> None:
-        self.config.config(group=options.GROUP.name, **values)
+        self.config.config(group=scheduler.GROUP.name, **values)
 
 
 def make_host(
-    view: view_obj.HostView | None = None,
+    view: host_view.HostView | None = None,
     *,
     host: str = 'host-1',
     pinned: Iterable[int] = (),

@@ -11,7 +11,7 @@ from nova.scheduler import filters as nova_filters
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.scheduler import report
 from tests.functional.scheduler import scheduling
 from tests.unit import builders
@@ -203,7 +203,7 @@ class DriftTestCase(_TestCase):
     ) -> None:
         for name, value, reason in (
             ('max', '6', 'no attribute max'),
-            ('code', '4', 'one at least must be left for data'),
+            ('code', '4', 'leave at least one way for data'),
         ):
             with self.subTest(name=name):
                 spec = scheduling.make_spec(

@@ -19,7 +19,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import event
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation.manager import owners
-from nova_ext_resources.scheduler import reservations
+from nova_ext_resources.scheduler.reservation import filter as filter_mod
 from tests.functional.scheduler import scheduling
 
 PAGES = pathlib.Path(__file__).parents[3] / 'doc' / 'source'
@@ -206,8 +206,7 @@ class MessagesTest(scheduling.TestCase):
     def test_the_faults_of_the_page_of_servers(self) -> None:
         text = ' '.join(SERVERS.read_text(encoding='utf-8').split())
         no_host = nova_exc.NoValidHost(
-            reason=reservations._PROMISED[0].upper()
-            + reservations._PROMISED[1:]
+            reason=filter_mod._PROMISED[0].upper() + filter_mod._PROMISED[1:]
         )
         [quoted] = re.findall(
             r'"([^"]+promised to reservations) \.\.\."', text

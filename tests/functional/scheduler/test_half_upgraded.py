@@ -7,7 +7,7 @@ from typing import Any
 
 import fixtures
 
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.scheduler import filters
 from nova_ext_resources.scheduler import weighers
 from tests.functional.scheduler import scheduling

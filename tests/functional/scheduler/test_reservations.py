@@ -23,21 +23,21 @@ from oslo_utils.fixture import uuidsentinel
 import sqlalchemy as sa
 
 from nova_ext_resources.claims import lease
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import slots
-from nova_ext_resources.scheduler import claiming
-from nova_ext_resources.scheduler import gaps
-from nova_ext_resources.scheduler import ongoing
-from nova_ext_resources.scheduler import promises
+from nova_ext_resources.scheduler.hooks import claim_hook
+from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
-from nova_ext_resources.scheduler import reservations
-from nova_ext_resources.scheduler import reserved
+from nova_ext_resources.scheduler.reservation import backfill_weight
+from nova_ext_resources.scheduler.reservation import commitments
+from nova_ext_resources.scheduler.reservation import filter as filter_mod
+from nova_ext_resources.scheduler.reservation import slots as slots_mod
 from tests.functional.scheduler import reserving
 from tests.unit.reservation import hosts as planned
 from tests.unit.reservation.store import stores
@@ -214,7 +214,7 @@ class OthersTest(reserving.ReservingTestCase):
 
         stores.make_admission(self.url).change(
             'lease',
-            state_mod.State.CANCELLED,
+            state.State.CANCELLED,
             now=reserving.NOW,
             reason='not needed',
         )
@@ -288,7 +288,7 @@ class OthersTest(reserving.ReservingTestCase):
         self.reserve(vcpus=8)
         hosts = self.make_hosts(4)
         spec = self.make_spec()
-        ongoing.find(spec).summaries = None
+        request_context.find(spec).summaries = None
         for one in hosts:
             one.vcpus_total = 14
             one.vcpus_used = 2
@@ -302,7 +302,7 @@ class OthersTest(reserving.ReservingTestCase):
     def test_what_nobody_knows_is_not_given_away(self) -> None:
         self.reserve(vcpus=1)
         spec = self.make_spec()
-        ongoing.find(spec).summaries = {}
+        request_context.find(spec).summaries = {}
 
         self.assertEqual(['b'], self.run_filter(self.make_hosts(1), spec))
         self.assertIn('of an unknown number that are free', self.log.output)
@@ -406,7 +406,7 @@ class ReservedTest(reserving.ReservingTestCase):
         self.reserve('over')
         stores.make_admission(self.url).change(
             'over',
-            state_mod.State.CANCELLED,
+            state.State.CANCELLED,
             now=reserving.NOW,
             reason='not needed',
         )
@@ -568,7 +568,7 @@ class ReservedTest(reserving.ReservingTestCase):
         self.assertEqual([other], host.allocation_candidates)
 
     def test_a_claim_that_is_in_the_way_for_a_moment(self) -> None:
-        self.patch(claiming, 'PAUSES', (0, 0))
+        self.patch(claim_hook, 'PAUSES', (0, 0))
         self.reserve()
         spec = self.make_spec(uuidsentinel.one, 'lease')
         self.run_filter(self.make_hosts(), spec)
@@ -579,7 +579,7 @@ class ReservedTest(reserving.ReservingTestCase):
         ):
             claim = mock.Mock(side_effect=answers)
 
-            found = claiming._wrap(claim)(
+            found = claim_hook._wrap(claim)(
                 None, None, spec, spec.instance_uuid, {}
             )
 
@@ -659,7 +659,7 @@ class ReservedTest(reserving.ReservingTestCase):
         for index in range(count):
             spec.instance_uuid = getattr(uuidsentinel, f'server_{index}')
             if index:
-                hosts = ongoing.find(spec).restore() or hosts
+                hosts = request_context.find(spec).restore() or hosts
             if index == 1 and rival:
                 self.run_filter(
                     self.make_hosts(vcpus),
@@ -762,7 +762,7 @@ class ReservedTest(reserving.ReservingTestCase):
 
         self.refuse(uuidsentinel.new)
         ask.assert_not_called()
-        self.set_time(reserved.ABANDONED_SECONDS / reserving.HOUR)
+        self.set_time(slots_mod.ABANDONED_SECONDS / reserving.HOUR)
 
         self.assertEqual(['a'], self.boot(uuidsentinel.new))
         self.assertEqual(
@@ -776,7 +776,7 @@ class ReservedTest(reserving.ReservingTestCase):
         for number in range(4):
             self.boot(getattr(uuidsentinel, f'gone_{number}'))
         ask = self.ask_placement({})
-        self.patch(reserved, 'MAX_ASKING_SECONDS', -1.0)
+        self.patch(slots_mod, 'MAX_ASKING_SECONDS', -1.0)
         self.set_time(1)
 
         self.refuse(uuidsentinel.new)
@@ -893,7 +893,7 @@ class StormTest(reserving.ReservingTestCase):
             claim = functools.partial(
                 self.placement.claim, server, name, amount
             )
-            claim_resources = claiming._wrap(lambda *_args, do=claim: do())
+            claim_resources = claim_hook._wrap(lambda *_args, do=claim: do())
             if claim_resources(
                 mock.Mock(), self.placement, spec, server, candidate
             ):
@@ -947,7 +947,7 @@ class GoneTest(reserving.ReservingTestCase):
             self.make_hosts(vcpus, ('a',)), spec
         )
         self.assertTrue(self.placement.claim('other', 'a', vcpus))
-        check = ongoing.find(spec).check
+        check = request_context.find(spec).check
         assert check is not None
         is_kept = check(
             mock.Mock(),
@@ -1018,7 +1018,7 @@ class RemovedTest(reserving.ReservingTestCase):
         except nova_exc.NoValidHost:
             return None
         self.assertTrue(self.placement.claim('other', 'a', vcpus))
-        check = ongoing.find(spec).check
+        check = request_context.find(spec).check
         assert check is not None
         return check(
             mock.Mock(),
@@ -1061,7 +1061,7 @@ class AlternatesTest(reserving.ReservingTestCase):
         manager._get_sorted_hosts.side_effect = lambda spec, hosts, _index: (
             self.filter.filter_all(hosts, spec)
         )
-        get_alternates = ongoing._narrow_alternates(named)
+        get_alternates = request_context._narrow_alternates(named)
 
         get_alternates(manager, hosts[:1], spec, hosts, index, 2, 'more')
 
@@ -1101,21 +1101,21 @@ class MemoryTest(reserving.ReservingTestCase):
     def test_nothing_is_kept_of_a_request_that_is_over(self) -> None:
         self.reserve()
         gc.collect()
-        before = len(ongoing._REQUESTS)
+        before = len(request_context._REQUESTS)
         for number in range(5):
             spec = self.make_spec(f'server-{number}')
             self.run_filter(self.make_hosts(), spec)
-            self.assertIsNotNone(ongoing.find(spec).check)
+            self.assertIsNotNone(request_context.find(spec).check)
         del spec
 
         gc.collect()
 
-        self.assertEqual(before, len(ongoing._REQUESTS))
+        self.assertEqual(before, len(request_context._REQUESTS))
 
     def test_what_placement_said_is_kept_by_no_cycle(self) -> None:
         """It is many megabytes, until somebody looks for cycles."""
-        known = ongoing.Ongoing(summaries=Summaries())
-        known.score = gaps.Gaps(
+        known = request_context.OngoingRequest(summaries=Summaries())
+        known.score = backfill_weight.BackfillWeight(
             self.filter._followed, known, {}, reserving.NOW + 60
         ).score
         summaries = weakref.ref(known.summaries)
@@ -1144,7 +1144,7 @@ class AwayTest(reserving.ReservingTestCase):
         self.addCleanup(patch.stop)
         patch.start()
         self.patch(slots, 'MAX_SECONDS', 0.1)
-        self.patch(promises, 'PAUSE_SECONDS', 0.0)
+        self.patch(commitments, 'PAUSE_SECONDS', 0.0)
 
     def test_what_was_read_last_holds_for_others(self) -> None:
         self.reserve(vcpus=8)
@@ -1207,7 +1207,7 @@ class AwayTest(reserving.ReservingTestCase):
     ) -> None:
         self.reserve(vcpus=8)
         self.run_filter(self.make_hosts(), self.make_spec())
-        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+        self.patch(commitments, 'PATIENCE_SECONDS', 0.0)
         database = self.filter._followed.database
         asked, answer = threading.Event(), threading.Event()
         transaction = database.transaction
@@ -1242,8 +1242,8 @@ class AwayTest(reserving.ReservingTestCase):
         """Its reservation may be newer than what was read last."""
         self.run_filter(self.make_hosts(), self.make_spec())
         self.reserve()
-        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
-        self.patch(promises, 'PROBE_SECONDS', 3600.0)
+        self.patch(commitments, 'PATIENCE_SECONDS', 0.0)
+        self.patch(commitments, 'PROBE_SECONDS', 3600.0)
         # Another request, of long ago, waits still.
         self.filter._followed._begun.append(time.monotonic() - 2)
 
@@ -1297,7 +1297,7 @@ class AwayTest(reserving.ReservingTestCase):
         self.reserve()
         self.run_filter(self.make_hosts(), self.make_spec())
         self.break_database()
-        self.patch(promises, 'PAUSE_SECONDS', 60.0)
+        self.patch(commitments, 'PAUSE_SECONDS', 60.0)
         self.run_filter(self.make_hosts(), self.make_spec())
         mock.patch.stopall()
 
@@ -1310,7 +1310,7 @@ class AwayTest(reserving.ReservingTestCase):
     def test_after_a_failure_it_is_left_alone_for_a_while(self) -> None:
         self.run_filter(self.make_hosts(), self.make_spec())
         self.break_database()
-        self.patch(promises, 'PAUSE_SECONDS', 60.0)
+        self.patch(commitments, 'PAUSE_SECONDS', 60.0)
         self.run_filter(self.make_hosts(), self.make_spec())
         transaction = self.filter._followed.database.transaction
         asked = transaction.call_count
@@ -1335,9 +1335,7 @@ class AwayTest(reserving.ReservingTestCase):
         self.assertIn('its tables are of version none', self.log.output)
 
     def test_it_does_not_start_where_the_manager_holds_room(self) -> None:
-        self.config.config(
-            group=reservation_conf.GROUP.name, blocking_seconds=0
-        )
+        self.config.config(group=reservation.GROUP.name, blocking_seconds=0)
 
         err = self.assertRaises(
             exception.InvalidConfiguration, self.make_filter
@@ -1346,10 +1344,10 @@ class AwayTest(reserving.ReservingTestCase):
         self.assertIn('take the filter out', str(err))
 
     def test_without_a_database_the_scheduler_does_not_start(self) -> None:
-        self.config.config(group=reservation_conf.GROUP.name, connection=None)
+        self.config.config(group=reservation.GROUP.name, connection=None)
 
         err = self.assertRaises(
-            exception.InvalidConfiguration, reservations.ReservationFilter
+            exception.InvalidConfiguration, filter_mod.ReservationFilter
         )
 
         self.assertIn('[ext_resources_reservation] connection', str(err))

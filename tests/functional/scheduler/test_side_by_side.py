@@ -8,11 +8,11 @@ from typing import Any
 from nova import exception as nova_exc
 
 from nova_ext_resources.claims.trackers import cache_ways
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation import runs as runs_mod
+from nova_ext_resources.reservation import runs
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.scheduler import ongoing
+from nova_ext_resources.scheduler.hooks import request_context
 from tests.functional.scheduler import reserving
 from tests.functional.scheduler import scheduling
 from tests.unit import builders
@@ -33,13 +33,13 @@ class SideBySideTest(reserving.ReservingTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.asked = 0
-        find_broken = runs_mod.Runs.find_broken
+        find_broken = runs.Runs.find_broken
 
         def count(*args: Any) -> Any:
             self.asked += 1
             return find_broken(*args)
 
-        self.patch(runs_mod.Runs, 'find_broken', count)
+        self.patch(runs.Runs, 'find_broken', count)
         self.reserve_ways('lease', reserving.hours(5, 6))
 
     def make_planned(self) -> list[host_mod.Host]:
@@ -68,7 +68,7 @@ class SideBySideTest(reserving.ReservingTestCase):
         [host] = self.make_planned()
         place = self.cache, WAYS
         state = cache_ways.CacheWaysState(0x7FF, 0x7FF & ~free)
-        view: view_obj.HostView = host.view.with_state(place, state)
+        view: host_view.HostView = host.view.with_state(place, state)
         tracked = {
             each: one
             for each, one in view.tracked.items()
@@ -78,7 +78,7 @@ class SideBySideTest(reserving.ReservingTestCase):
         host_state = scheduling.make_host(view, host='a', domains=[self.cache])
         spec = scheduling.make_spec(**fields)
         left = {'capacity': 11, 'used': 11 - free.bit_count()}
-        ongoing.find(spec).summaries = {
+        request_context.find(spec).summaries = {
             self.cache: {'resources': {WAYS: left}}
         }
         return self.run_filter([host_state], spec)
@@ -104,7 +104,7 @@ class SideBySideTest(reserving.ReservingTestCase):
             )
             self.assertEqual(times, self.asked)
 
-        self.assertEqual({}, dict(self.filter._installed.verdicts._hosts))
+        self.assertEqual({}, dict(self.filter._installed.decisions._hosts))
 
     def test_what_a_host_publishes_anew_is_decided_anew(self) -> None:
         self.assertEqual(['a'], self.run_one(0b11111111111))

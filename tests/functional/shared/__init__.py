@@ -22,6 +22,7 @@ Nova, placement and their libraries that are supported.
 
 import functools
 
+from dev.cloud.lite import control
 from tests.functional.shared import aliases
 from tests.functional.shared import cells
 from tests.functional.shared import garbage
@@ -43,3 +44,4 @@ def install() -> None:
     proxies.install()
     cells.install()
     garbage.install()
+    control.keep_threads()

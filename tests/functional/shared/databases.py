@@ -7,7 +7,7 @@ import importlib
 
 import fixtures
 
-from cloud.lite import sqlite
+from dev.cloud.lite import sqlite
 from tests import statements
 
 #: Where Nova's fixtures make a database, and with what.

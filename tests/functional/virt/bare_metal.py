@@ -7,7 +7,7 @@ from typing import Any
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.host import agent as agent_mod
+from nova_ext_resources.host.service import agent as agent_mod
 from nova_ext_resources.objects import alarm
 from tests.functional.virt import base
 from tests.functional.virt import ironic
@@ -65,12 +65,12 @@ class IronicTestCase(base.NovaTestCase):
         made.write_text('resources:\n' + (''.join(entries) or '  []'))
         made.rename(self.path)
 
-    def start_agent(self) -> agent_mod.Agent:
+    def start_agent(self) -> agent_mod.HostAgent:
         (self.folder / 'controller.conf').write_text('')
         conf = reader.read_conf(
             [str(self.folder / 'ext.conf')], [], 'controller'
         )
-        agent = agent_mod.Agent(
+        agent = agent_mod.HostAgent(
             conf, host='controller', node=None, state_path=str(self.folder)
         )
         self.addCleanup(agent.stop)

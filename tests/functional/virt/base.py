@@ -20,7 +20,7 @@ from nova import objects
 from nova.tests.functional import integrated_helpers
 from testtools import content
 
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared

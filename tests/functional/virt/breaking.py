@@ -119,17 +119,17 @@ class BreakingTestCase(backends.Static):
             self.server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
         )
 
-    def fail_to_hold(self, times: int) -> None:
+    def fail_to_park(self, times: int) -> None:
         """Let host1 not keep what servers hold that are powered off."""
         host = self.get_host('host1')
-        hold, left = host.hold, [LEDGER_IS_FULL] * times
+        park, left = host.park, [LEDGER_IS_FULL] * times
 
         def fail(*args: Any, **options: Any) -> None:
             if left:
                 raise left.pop()
-            hold(*args, **options)
+            park(*args, **options)
 
-        self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
+        self.useFixture(fixtures.MockPatchObject(host, 'park', fail))
 
     def assert_only_on(self, host: str, state: State = State.APPLIED) -> None:
         self.assert_agreement(**{host: {self.uuid: state}})

@@ -13,7 +13,7 @@ from nova import context as nova_context
 from nova.policies import base as policies
 from nova.policies import servers as server_policies
 
-from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt.driver import mixin
 from tests.functional.virt import moving
 
 
@@ -53,7 +53,7 @@ class OwnCells(fixtures.Fixture):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+                'nova_ext_resources.virt.driver.mixin.ExtResourcesMixin.'
                 '_make_nova_compute',
                 make_own,
             )

@@ -10,7 +10,7 @@ from keystoneauth1 import noauth
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
-from nova_ext_resources.cmd.osc import nova as nova_mod
+from nova_ext_resources.cmd.osc import nova
 
 _COMMAND = 'nova_ext_resources.cmd.osc.cloud.CloudCommand.make_adapter'
 
@@ -42,8 +42,8 @@ class Commands:
             session.Session(auth=auth, timeout=30), service_type='placement'
         )
 
-    def make_nova(self) -> nova_mod.Nova:
-        return nova_mod.Nova(self._make_nova())
+    def make_nova(self) -> nova.Nova:
+        return nova.Nova(self._make_nova())
 
     def _make_nova(self) -> adapter.Adapter:
         return adapter.Adapter(

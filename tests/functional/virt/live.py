@@ -176,7 +176,7 @@ class LiveSuite(LiveFailureTestCase):
             self.assertEqual(
                 {
                     (source, State.APPLIED, Purpose.OWN),
-                    (target, State.APPLIED, Purpose.INCOMING),
+                    (target, State.APPLIED, Purpose.MIGRATION_DEST),
                 },
                 set(seen),
             )
@@ -213,7 +213,7 @@ class LiveSuite(LiveFailureTestCase):
                 self._assert_no_alarm(host)
                 self.assert_no_difference(host)
         self.assert_only_entry('host1', Purpose.OWN)
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
 
         transfer.go.set()
 

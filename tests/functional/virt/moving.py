@@ -14,11 +14,12 @@ from nova import context as nova_context
 from nova import objects
 from nova.virt import fake as nova_fake
 
-from nova_ext_resources.host import allocated
-from nova_ext_resources.host import unheld
+from nova_ext_resources.host.reconcile import missing_allocations as allocated
+from nova_ext_resources.host.reconcile import stale_allocations
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import request
+from nova_ext_resources.testing import fake_clock
+from nova_ext_resources.virt.driver import request
 from tests.functional.virt import base
 from tests import ledgers
 
@@ -87,7 +88,7 @@ class MovesTestCase(base.NovaTestCase):
     HOSTS: tuple[str, ...] = ('host1', 'host2')
 
     #: State of an entry for a guest that is not there.
-    WAITS = State.HELD
+    WAITS = State.PARKED
 
     #: In how many domains a server has what its flavor requests.
     DOMAINS = 1
@@ -235,11 +236,13 @@ class MovesTestCase(base.NovaTestCase):
 
     def list_differences(self, host: str) -> tuple[alarm.Problem, ...]:
         """Return what a host has found after it has looked for long."""
-        return self._look_for_long(self.get_ext(host).allocated)
+        return self._look_for_long(self.get_ext(host).missing_allocations)
 
     def list_unheld(self, host: str) -> tuple[alarm.Problem, ...]:
         """Return what is allocated there to consumers that hold nothing."""
-        return self._look_for_long(self.get_ext(host).unheld, unheld.PATIENCE)
+        return self._look_for_long(
+            self.get_ext(host).stale_allocations, stale_allocations.PATIENCE
+        )
 
     def assert_named(self, host: str, server: Any, migration: str) -> None:
         """The host tells that a migration has what its server holds."""
@@ -252,12 +255,15 @@ class MovesTestCase(base.NovaTestCase):
 
     def _look_for_long(
         self,
-        made: allocated.Allocated | unheld.Unheld,
+        made: allocated.MissingAllocations
+        | stale_allocations.StaleAllocations,
         seconds: float = allocated.LASTING,
     ) -> tuple[alarm.Problem, ...]:
         for now in (time.monotonic(), time.monotonic() + seconds + 1):
             with fixtures.MockPatchObject(
-                made, '_monotonic', return_value=now
+                made._debounce,
+                '_clock',
+                fake_clock.FakeClock(functools.partial(float, now)),
             ):
                 made.run_round()
         return made.problems

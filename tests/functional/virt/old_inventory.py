@@ -17,11 +17,11 @@ from nova.virt import node as nova_node
 from oslo_utils import timeutils
 import requests
 
-from nova_ext_resources.host import service as service_mod
+from nova_ext_resources.host.service import wiring
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import root as root_mod
-from nova_ext_resources.virt import fake
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.publish import root_inventory
+from nova_ext_resources.virt.driver import fake
 from tests.functional.virt import base
 from tests.functional.virt import commands
 
@@ -300,7 +300,7 @@ class Unread(fixtures.Fixture):
         self._faults = faults
 
     def _setUp(self) -> None:
-        original = root_mod.RootClasses.read
+        original = root_inventory.RootClasses.read
 
         def read(*args: Any) -> frozenset[str]:
             for fault in self._faults:
@@ -309,7 +309,8 @@ class Unread(fixtures.Fixture):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.placement.root.RootClasses.read', read
+                'nova_ext_resources.placement.publish.root_inventory.RootClasses.read',
+                read,
             )
         )
 
@@ -320,7 +321,7 @@ class Starting(fixtures.Fixture):
     ext: Any = None
 
     def _setUp(self) -> None:
-        original = service_mod.HostService.start
+        original = wiring.HostService.start
 
         def start(ext: Any) -> None:
             self.ext = ext
@@ -328,7 +329,8 @@ class Starting(fixtures.Fixture):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.host.service.HostService.start', start
+                'nova_ext_resources.host.service.wiring.HostService.start',
+                start,
             )
         )
 

@@ -10,8 +10,8 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources.drivers.shared_pool import inventory
-from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.placement import pool_sweep
+from nova_ext_resources.objects import pool
+from nova_ext_resources.placement.pools import removal
 from tests.functional.virt import base
 from tests.functional.virt import moving
 
@@ -37,7 +37,7 @@ resources:
       total: 100
 """
 
-POOL = pool_obj.SharedPool(name='rack1', resource_class=CLASS)
+POOL = pool.SharedPool(name='rack1', resource_class=CLASS)
 
 
 class PoolTestCase(moving.MovesTestCase):
@@ -54,7 +54,7 @@ class PoolTestCase(moving.MovesTestCase):
             fixtures.MockPatchObject(inventory, 'PATIENCE', base.SECONDS)
         )
         # Each round may sweep again.
-        self.useFixture(fixtures.MockPatchObject(pool_sweep, 'INTERVAL', 0.0))
+        self.useFixture(fixtures.MockPatchObject(removal, 'INTERVAL', 0.0))
         super().setUp()
 
     def start_host(self, host: str, **settings: Any) -> Any:

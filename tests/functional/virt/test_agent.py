@@ -10,14 +10,14 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
-from nova_ext_resources.host import agent as agent_mod
-from nova_ext_resources.host import ledger
+from nova_ext_resources.host.ledger import ledger
+from nova_ext_resources.host.service import agent as agent_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import memory
-from nova_ext_resources.placement import tree
+from nova_ext_resources.placement.publish import provider_tree_cache
+from nova_ext_resources.placement.publish import tree_writer
 from tests.functional.virt import backends
 
 
@@ -49,7 +49,7 @@ class AgentTest(backends.Static):
             uuid=self._get_provider_uuid_by_host(host),
             hypervisor_hostname=host,
         )
-        agent = agent_mod.Agent(
+        agent = agent_mod.HostAgent(
             conf, host=host, node=node, state_path=str(self.folder)
         )
         self.addCleanup(agent.stop)
@@ -192,7 +192,9 @@ class AgentTest(backends.Static):
     def test_what_it_has_published_is_remembered(self) -> None:
         host = self.agents['host1'].host
 
-        remembered = memory.Memory(host.ledger_path).read(host.node.uuid)
+        remembered = provider_tree_cache.Memory(host.ledger_path).read(
+            host.node.uuid
+        )
 
         self.assertEqual({self.find_seats('host1')}, {*remembered})
 
@@ -233,7 +235,7 @@ class AgentTest(backends.Static):
             parent_uuid=agent.host.node.uuid,
             inventories={'CUSTOM_OTHER': inventory.Inventory(total=3)},
         )
-        writer = tree.TreeWriter(agent.publisher._writer._client)
+        writer = tree_writer.TreeWriter(agent.publisher._writer._client)
         writer.publish(agent.host.node, [other], may_delete=False)
 
         agent.publisher.run_round()

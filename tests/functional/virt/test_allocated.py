@@ -4,7 +4,6 @@
 
 from typing import Any
 
-import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import alarm
@@ -22,11 +21,6 @@ class AllocatedTestCase(test_lost_ledger.LostLedgerTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.flags(shelved_offload_time=0)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_ext_resources.host.allocated.LASTING', 0.0
-            )
-        )
         self.server = self.boot(self.make_pinned_flavor(4))
         entry = self.host.find_entry(self.server['id'])
         (self.rp_uuid,) = (
@@ -42,8 +36,9 @@ class AllocatedTestCase(test_lost_ledger.LostLedgerTestCase):
 
     def compare(self) -> list[tuple[str, str]]:
         """Have two comparisons published; return the alarms."""
+        self.ext.missing_allocations._debounce._age = 0.0
         for _ in range(2):
-            self.ext.allocated.run_round()
+            self.ext.missing_allocations.run_round()
         self.publish(self.service)
         return self.list_alarms()
 

@@ -11,8 +11,8 @@ import fixtures
 from nova.cmd import manage
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.objects import hold
-from nova_ext_resources.placement import responses
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.placement.api import responses
 from tests.functional.virt import audits
 from tests.functional.virt import base
 from tests.functional.virt import breaking
@@ -21,8 +21,8 @@ from tests.unit.cmd.osc import shells
 
 _OSC = 'nova_ext_resources.cmd.osc'
 _NOVA = f'{_OSC}.nova.Nova'
-_READING = f'{_OSC}.audit_reading.Reader'
-_REPAIR = f'{_OSC}.audit_repair.Repair'
+_READING = f'{_OSC}.audit.sources.AuditReader'
+_REPAIR = f'{_OSC}.audit.repair.AllocationRepair'
 
 
 class HealthyCloudTest(audits.AuditTestCase):
@@ -54,11 +54,11 @@ class HealthyCloudTest(audits.AuditTestCase):
         """Have a consumer hold room for a reserved server to come."""
         self.client.put_allocations(
             responses.Allocations(
-                consumer_uuid=hold.make_consumer('night 1'),
+                consumer_uuid=planned_hold.make_consumer('night 1'),
                 resources={self.find_seats('host1'): {pools.SEAT: 5}},
-                project_id=hold.PROJECT,
+                project_id=planned_hold.PROJECT,
                 user_id='user',
-                consumer_type=hold.CONSUMER_TYPE,
+                consumer_type=planned_hold.CONSUMER_TYPE,
             )
         )
 

@@ -81,7 +81,7 @@ class CellsSeedsTest(TwoCellsTestCase, test_audit_seeds.SeedsTestCase):
         [self.seat_key] = {self.name(one) for one in self.seats.values()}
 
     def test_what_each_cell_has_too_much(self) -> None:
-        kind = 'server_elsewhere'
+        kind = 'allocation_here_server_elsewhere'
         self.allocate(self.uuid, {self.seats['host2']: {SEAT: 3}})
         self.allocate(self.other['id'], {self.seats['host1']: {SEAT: 4}})
 

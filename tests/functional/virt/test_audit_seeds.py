@@ -16,10 +16,10 @@ from nova import objects
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.cmd.osc import audit_repair
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.cmd.osc.audit import repair as repair_mod
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import provider
 from tests.functional.virt import audits
 from tests.functional.virt import moving
 from tests.functional.virt import pools
@@ -185,13 +185,13 @@ class LeftoversTest(SeedsTestCase):
     def test_another_host(self) -> None:
         self.check_repaired(
             'another host',
-            'server_elsewhere',
+            'allocation_here_server_elsewhere',
             self.uuid,
             {self.seats['host2']: {SEAT: 1}},
         )
         self.check_repaired(
             'two other hosts',
-            'server_elsewhere',
+            'allocation_here_server_elsewhere',
             self.uuid,
             {self.seats['host2']: {SEAT: 4}, self.seats['host3']: {SEAT: 2}},
         )
@@ -205,7 +205,7 @@ class LeftoversTest(SeedsTestCase):
         for name, kind, resources in (
             (
                 'offloaded',
-                'server_elsewhere',
+                'allocation_here_server_elsewhere',
                 {self.seats['host2']: {SEAT: 1}},
             ),
             ('offloaded, a pool', 'pool_not_reached', {RACK1: {GB: 2}}),
@@ -240,7 +240,7 @@ class LeftoversTest(SeedsTestCase):
         self.check_deleted_softly(completed.uuid)
         self.check_repaired(
             'a live migration that has ended',
-            'server_elsewhere',
+            'allocation_here_server_elsewhere',
             self.uuid,
             {self.seats['host2']: {SEAT: 1}},
         )
@@ -270,7 +270,12 @@ class LeftoversTest(SeedsTestCase):
         status, rows = self.audit('--in-progress')
         self.assertEqual(0, status)
         self.assertIn(
-            ('server_elsewhere', self.name(self.seats['host2']), SEAT, 1),
+            (
+                'allocation_here_server_elsewhere',
+                self.name(self.seats['host2']),
+                SEAT,
+                1,
+            ),
             _read(rows),
         )
         before = self.read_records()
@@ -286,7 +291,7 @@ class LeftoversTest(SeedsTestCase):
         self.healthy = self.read_placement()
         self.check_repaired(
             'evacuated',
-            'server_elsewhere',
+            'allocation_here_server_elsewhere',
             server['id'],
             {self.seats['host2']: {SEAT: 1}},
         )
@@ -295,7 +300,12 @@ class LeftoversTest(SeedsTestCase):
         self.evacuate(self.server)
         self.wait_for_evacuation(self.server)
         seats = self.seats['host1']
-        leftover = ('server_elsewhere', self.name(seats), SEAT, 1)
+        leftover = (
+            'allocation_here_server_elsewhere',
+            self.name(seats),
+            SEAT,
+            1,
+        )
         gone = [
             ('host_gone', self.name(one), '', 0)
             for one in (seats, self.find_provider('host1', 'POOL_rack1'))
@@ -437,7 +447,7 @@ class MissingTest(SeedsTestCase):
     def test_a_server_that_is_deleted_meanwhile(self) -> None:
         """Nothing is allocated to what Nova no longer has."""
         self.lose()
-        run = audit_repair.Repair.run
+        run = repair_mod.AllocationRepair.run
 
         def delete_before(*args: Any) -> Any:
             self._delete_server(self.server)
@@ -445,7 +455,7 @@ class MissingTest(SeedsTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.cmd.osc.audit_repair.Repair.run',
+                'nova_ext_resources.cmd.osc.audit.repair.AllocationRepair.run',
                 delete_before,
             )
         )
@@ -507,7 +517,7 @@ class DoubtTest(SeedsTestCase):
         self.check_left(
             'all on another host',
             {own: {SEAT: 0}, other: {SEAT: 1}},
-            ('server_elsewhere', self.name(other), SEAT, 1),
+            ('allocation_here_server_elsewhere', self.name(other), SEAT, 1),
             ('not_allocated', self.name(own), SEAT, 1),
         )
         self.migrate_live(self.server, 'host2')
@@ -528,7 +538,7 @@ class DoubtTest(SeedsTestCase):
     def test_nova_is_at_work(self) -> None:
         """Or was killed at work: nobody knows what it will do."""
         other = self.seats['host2']
-        row = ('server_elsewhere', self.name(other), SEAT, 1)
+        row = ('allocation_here_server_elsewhere', self.name(other), SEAT, 1)
         with self.changed(self.uuid, {other: {SEAT: 1}}):
             before = self.read_records()
             for fields in (
@@ -575,7 +585,7 @@ class MendedTest(SeedsTestCase):
 
     def test_marks_and_ties(self) -> None:
         tie = self.find_provider('host1', 'POOL_rack1')
-        mark = frozenset({provider_obj.OWNER_TRAIT})
+        mark = frozenset({provider.OWNER_TRAIT})
         for name, kind, rp_uuid, noun, value in (
             ('no mark', 'not_marked', self.seats['host1'], 'traits', ()),
             ('no mark of a tie', 'not_marked', tie, 'traits', ()),
@@ -641,9 +651,7 @@ class ProvidersTest(SeedsTestCase):
         node = self.find_node('host1')
         traits = self.client.get_provider(node).traits
         self.allocate(uuids.gone, {node: {'VCPU': 1}})
-        with self.replaced(
-            node, 'traits', traits | {provider_obj.OWNER_TRAIT}
-        ):
+        with self.replaced(node, 'traits', traits | {provider.OWNER_TRAIT}):
             before = self.read_records()
             self.assertEqual((0, []), self.repair())
             self.assertEqual(before, self.read_records())
@@ -657,7 +665,7 @@ class ProvidersTest(SeedsTestCase):
                 ('pool_not_reached', 'POOL_rack1', GB, 2),
                 ('not_allocated', '', GB, 2),
             )
-        traits = {provider_obj.OWNER_TRAIT}
+        traits = {provider.OWNER_TRAIT}
         with self.replaced(RACK1, 'traits', traits):
             self.check('not shared', ('pool_untied', 'POOL_rack1', '', 0))
 
@@ -674,7 +682,7 @@ class ProvidersTest(SeedsTestCase):
         self.client.ensure_provider(uuids.root, 'gone', None)
         pool = dataclasses.replace(audits.RACK1, name='rack9')
         key = pool.rp_name
-        gone = provider_obj.make_rp_uuid(uuids.root, 'L3_0')
+        gone = provider.make_rp_uuid(uuids.root, 'L3_0')
         tie = self.find_provider('host1', key)
         node = self.find_node('host1')
         for name, rp_uuid, parent, found in (
@@ -687,7 +695,7 @@ class ProvidersTest(SeedsTestCase):
             self.set(
                 rp_uuid,
                 'traits',
-                pool.all_traits if name == key else {provider_obj.OWNER_TRAIT},
+                pool.all_traits if name == key else {provider.OWNER_TRAIT},
             )
             if name == key:
                 self.set(
@@ -706,13 +714,13 @@ class ProvidersTest(SeedsTestCase):
 
         What nobody has there may be of a server of another Nova.
         """
-        seats = {SEAT: inventory_obj.Inventory(total=5)}
+        seats = {SEAT: inventory.Inventory(total=5)}
         self.set(rp_uuid, 'inventories', seats)
         self.allocate(self.uuid, {rp_uuid: {SEAT: 2}})
         self.check(
             'held of a host that is gone',
             found,
-            repaired=(('server_elsewhere', 'L3_0', SEAT, 2),),
+            repaired=(('allocation_here_server_elsewhere', 'L3_0', SEAT, 2),),
         )
         self.allocate(uuids.gone, {rp_uuid: {SEAT: 2}})
         self.check(

@@ -12,7 +12,7 @@ import fixtures
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt.driver import mixin
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import cells
@@ -208,7 +208,7 @@ class CellSourceTest(CellFailuresTestCase):
         self.assert_only_source_has_it()
 
     def test_what_could_not_be_kept_stays_the_servers(self) -> None:
-        self.fail_to_hold(times=1)
+        self.fail_to_park(times=1)
 
         self.resize(self.server, self.large)
 
@@ -219,7 +219,7 @@ class CellSourceTest(CellFailuresTestCase):
         self.assert_only_on('host1')
 
     def test_so_it_is_released_by_a_confirmation(self) -> None:
-        self.fail_to_hold(times=1)
+        self.fail_to_park(times=1)
         self.resize(self.server, self.large)
 
         self.confirm(self.server)
@@ -237,7 +237,7 @@ class CellEndTest(CellFailuresTestCase):
 
     def assert_waiting(self) -> None:
         self.assert_agreement(
-            host1={self.migration: State.HELD},
+            host1={self.migration: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
 
@@ -311,7 +311,8 @@ class CellEndTest(CellFailuresTestCase):
         self.assertEqual({}, self.get_host('host1').entries)
         (told,) = self.list_unheld('host1')
         self.assertEqual(
-            (alarm.NOT_HELD, self.migration), (told.alarm, told.subject)
+            (alarm.STALE_ALLOCATION, self.migration),
+            (told.alarm, told.subject),
         )
         self.assertIn('has moved to another cell', told.text)
         self._delete_server_allocations(self.migration)
@@ -337,7 +338,7 @@ class CellRestartTest(CellFailuresTestCase):
         move.go.set()
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
         self.assert_agreement(
-            host1={self.find_migration(self.server).uuid: State.HELD},
+            host1={self.find_migration(self.server).uuid: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
 
@@ -391,7 +392,7 @@ class CellStoppedTest(CellFailuresTestCase):
         # As that of libvirt, which applies only when a guest starts.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.fake.FakeDriver._building',
+                'nova_ext_resources.virt.driver.fake.FakeDriver._building',
                 mixin.ExtResourcesMixin._building,
             )
         )
@@ -400,7 +401,7 @@ class CellStoppedTest(CellFailuresTestCase):
 
         migration = self.find_migration(self.server).uuid
         self.assert_agreement(
-            host1={migration: State.HELD}, host2={self.uuid: State.APPLIED}
+            host1={migration: State.PARKED}, host2={self.uuid: State.APPLIED}
         )
         self.revert(self.server, 'SHUTOFF')
         self.assert_only_on('host1')

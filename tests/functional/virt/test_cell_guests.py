@@ -7,7 +7,7 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import request
+from nova_ext_resources.virt.driver import request
 from tests.functional.virt import cells
 from tests.functional.virt import emulated
 from tests.functional.virt import moving

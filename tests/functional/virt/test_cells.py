@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from nova import objects
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import migrations
-from nova_ext_resources.virt import request
+from nova_ext_resources.virt.driver import request
+from nova_ext_resources.virt.facts import migrations
 from tests.functional.virt import backends
 from tests.functional.virt import cells
 from tests.functional.virt import moves
@@ -178,7 +178,7 @@ class ThreeHostsTest(backends.Static, cells.CellsTestCase):
         self.assert_agreement(
             **{
                 former['OS-EXT-SRV-ATTR:host']: {
-                    self.find_migration(server).uuid: assignment.State.HELD
+                    self.find_migration(server).uuid: assignment.State.PARKED
                 },
                 host: {server['id']: assignment.State.APPLIED},
             }

@@ -12,7 +12,7 @@ from nova.virt import fake as nova_fake
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.virt import refused
+from nova_ext_resources.virt.provider_config import collisions as module
 from tests import base as tests_base
 from tests.functional.virt import backends
 
@@ -97,7 +97,7 @@ class CollisionsTestCase(backends.Static):
         collisions = self.services['host1'].driver._ext_collisions
         tracker.provider_configs = collisions._configs
         with fixtures.MonkeyPatch(
-            'nova_ext_resources.virt.collisions.Collisions.refuse',
+            'nova_ext_resources.virt.provider_config.collisions.Collisions.refuse',
             lambda *_: None,
         ):
             error = self.assertRaises(
@@ -135,8 +135,8 @@ class OwnProviderTest(CollisionsTestCase):
         )
         text = alarms['host1_STATIC CUSTOM_SEAT']
         self.assertIn(f'{self.path}, line 10: CUSTOM_SEAT', text)
-        self.assertIn('host host1 is one that a plugin reports', text)
-        self.assertIn('Remove it from the file', text)
+        self.assertIn('host host1 and its whole inventory', text)
+        self.assertIn('Remove the entry from the file', text)
 
     def test_the_log_has_it_from_the_first_start(self) -> None:
         self.assertIn(
@@ -218,7 +218,7 @@ class DriverTest(CollisionsTestCase):
         [(subject, text)] = self.list_alarms().items()
         self.assertEqual(f'host1 {_PMEM}', subject)
         self.assertIn(f'{self.path}, line 7: {_PMEM} of provider', text)
-        self.assertIn('has it already', text)
+        self.assertIn('already has this inventory', text)
         self.boot(self.make_flavor(**{f'resources__{_PMEM}': 4}))
 
 
@@ -258,11 +258,11 @@ class RefusedTest(tests_base.TestCase):
     def find(
         self, configs: Mapping[str, Any], *own: str
     ) -> tuple[list[tuple[str, str]], Any]:
-        found = tuple(refused.list_refused(configs, self.tree, 'host1', own))
+        found = tuple(module.list_refused(configs, self.tree, 'host1', own))
         self.assertEqual({'a.yaml'}, {one.file for one in found} or {'a.yaml'})
         return (
             [(one.provider, one.resource_class) for one in found],
-            refused.leave_out(configs, found),
+            module.leave_out(configs, found),
         )
 
     def test_nothing(self) -> None:

@@ -66,11 +66,12 @@ class ConfirmationTest(breaking.BreakingTestCase):
     def assert_told(self, status: str) -> None:
         (found,) = self.list_unheld('host1')
         self.assertEqual(
-            (alarm.NOT_HELD, self.migration.uuid), (found.alarm, found.subject)
+            (alarm.STALE_ALLOCATION, self.migration.uuid),
+            (found.alarm, found.subject),
         )
         self.assertIn(
             f'status "{status}" of server {self.uuid} that Nova has on host '
-            'host2, and Nova has not ended its confirmation',
+            'host2. This host has released the resources that it kept',
             found.text,
         )
         self.assert_no_difference('host2')
@@ -126,7 +127,7 @@ class ConfirmationTest(breaking.BreakingTestCase):
         self,
     ) -> None:
         host = self.get_host('host1')
-        host.take_back(self.uuid, self.migration.uuid)
+        host.unpark(self.uuid, self.migration.uuid)
         self.migration.status = 'confirming'
         self.migration.save()
 

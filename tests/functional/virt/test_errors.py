@@ -12,8 +12,8 @@ from nova import objects
 
 from nova_ext_resources.drivers.rmd.api import errors as rmd_errors
 from nova_ext_resources import exception
-from nova_ext_resources.objects import operation
-from nova_ext_resources.virt import errors
+from nova_ext_resources.facts import operation
+from nova_ext_resources.virt.driver import errors
 from tests import base
 from tests.unit.host import with_resctrl
 

@@ -12,7 +12,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
-from nova_ext_resources.virt import holders
+from nova_ext_resources.virt.facts import consumer_roles
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
@@ -196,16 +196,16 @@ class SourceComesBackTest(EvacuationTestCase):
         )
         nobody = uuidsentinel.nobody
 
-        words = holders.explain('host1', [self.uuid, nobody], ())
+        words = consumer_roles.explain('host1', [self.uuid, nobody], ())
 
         self.assertEqual(
-            'this is a server that Nova has on host host2, and that was '
-            'evacuated from this host. Nova deletes this allocation when '
+            'this is a server that Nova has on host host2, after an '
+            'evacuation from this host. Nova deletes this allocation when '
             'nova-compute of this host starts again',
             words[self.uuid],
         )
         self.assertIn('neither a server nor a migration', words[nobody])
-        self.assertEqual({}, holders.explain('host2', [self.uuid], ()))
+        self.assertEqual({}, consumer_roles.explain('host2', [self.uuid], ()))
 
     def test_while_the_new_host_starts_the_guest(self) -> None:
         waiting = self.useFixture(breaking.WaitingGuest())

@@ -13,7 +13,7 @@ from nova.objects import instance as instance_obj
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
-from nova_ext_resources.virt import events
+from nova_ext_resources.virt.driver import events
 from tests.functional.virt import base
 
 
@@ -85,7 +85,7 @@ class EventsTest(base.NovaTestCase):
         # The process that comes next does not know what this one has begun.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.events._BEGUN', events._Begun()
+                'nova_ext_resources.virt.driver.events._BEGUN', events._Begun()
             )
         )
 

@@ -9,8 +9,8 @@ from nova import context as nova_context
 from nova import objects
 
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import health
-from nova_ext_resources.objects import stats
 from nova_ext_resources.testing import resctrl
 from tests.functional.virt import base
 
@@ -129,7 +129,7 @@ class ResctrlTest(FailingHostTestCase):
         # As the mount shows it, where nothing can be mounted.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.drivers.resctrl.kernel.files.'
+                'nova_ext_resources.drivers.resctrl.kernel.file_system.'
                 'RealFileSystem',
                 lambda path, **_options: self.machines[path[1:]].file_system,
             )

@@ -12,9 +12,9 @@ from nova import exception as nova_exc
 from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import service as host_service
-from nova_ext_resources.virt import claims
-from nova_ext_resources.virt import fake
+from nova_ext_resources.host.service import wiring
+from nova_ext_resources.virt.driver import claims
+from nova_ext_resources.virt.driver import fake
 from tests.functional.virt import base
 
 _SECONDS = 60.0
@@ -118,7 +118,8 @@ class BrokenReport(fixtures.Fixture):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.claims.Claims.claim', claim_and_fail
+                'nova_ext_resources.virt.driver.claims.Claims.claim',
+                claim_and_fail,
             )
         )
 
@@ -160,7 +161,7 @@ class StartTest(base.NovaTestCase):
     ) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.placement.publisher.FIRST_BACK_OFF',
+                'nova_ext_resources.placement.publish.publisher.FIRST_BACK_OFF',
                 3600.0,
             )
         )
@@ -191,7 +192,7 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('this is Nova 30.0', str(err))
+        self.assertIn('this Nova 30.0', str(err))
         self.assertIn('Host host1: ', str(err))
 
     def test_nor_does_one_whose_claims_for_moves_are_elsewhere(self) -> None:
@@ -206,7 +207,7 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('lacks what this package uses', str(err))
+        self.assertIn('lacks functions that this package uses', str(err))
         self.assertIn(':ResourceTracker.resize_claim(context, ', str(err))
 
     def test_nor_does_one_that_passes_them_something_else(self) -> None:
@@ -249,7 +250,7 @@ class StartTest(base.NovaTestCase):
         log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+                'nova_ext_resources.virt.driver.mixin.ExtResourcesMixin.'
                 '_find_tracker',
                 lambda _driver: None,
             )
@@ -350,17 +351,17 @@ class WrongHostTest(base.NovaTestCase):
     def rename(self) -> None:
         text = (self.folder / 'host1.conf').read_text()
         (self.folder / 'host2.conf').write_text(text)
-        start = host_service.HostService.start
+        start = wiring.HostService.start
         self.made: Any = None
 
-        def start_and_stop(made: host_service.HostService) -> None:
+        def start_and_stop(made: wiring.HostService) -> None:
             self.made = made
             self.addCleanup(made.stop)
             start(made)
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.host.service.HostService.start',
+                'nova_ext_resources.host.service.wiring.HostService.start',
                 start_and_stop,
             )
         )

@@ -111,7 +111,7 @@ class FakeDriverTest(base.NovaTestCase):
         for suffix in ('', '-wal', '-shm'):
             pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
         self.restart_process()
-        unknown = (alarm.STRANGER_IN_FORCE, self.server['id'])
+        unknown = (alarm.UNKNOWN_SETTINGS, self.server['id'])
         self.wait_until(lambda: unknown in self.list_alarms())
         self.publish(self.service)
         self.assertEqual({}, self.host.entries)

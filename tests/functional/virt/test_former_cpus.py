@@ -9,7 +9,7 @@ from nova import context as nova_context
 from nova import exception as nova_exc
 
 from nova_ext_resources.objects import event
-from nova_ext_resources.virt import errors
+from nova_ext_resources.virt.driver import errors
 
 from tests.functional.virt import emulated
 from tests.functional.virt import test_moves

@@ -79,7 +79,7 @@ class GuestsTestCase(emulated.EmulatedTestCase):
         amounts = [one.amount for one in entry.assignments]
         self.assertEqual([self.AMOUNT], amounts)
         self.assertEqual(
-            [(alarm.SERVER_ELSEWHERE, uuid)], self.list_alarms(host)
+            [(alarm.GUEST_HERE_SERVER_ELSEWHERE, uuid)], self.list_alarms(host)
         )
         self.assertEqual(entry, self.get_host(host).find_entry(uuid))
 
@@ -173,7 +173,7 @@ class AgainTest(UnshelveTestCase):
         self.fail_to_unshelve()
 
         self.assertIn(
-            'already, as after', str(self.list_reasons(self.server, ''))
+            'may already have a guest', str(self.list_reasons(self.server, ''))
         )
         self.assertEqual(before, dict(self.get_host('host1').entries))
         self.assert_left(self.uuid)

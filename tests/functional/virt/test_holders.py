@@ -6,8 +6,8 @@ import fixtures
 from nova.compute import task_states
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.virt import holders
-from nova_ext_resources.virt import servers
+from nova_ext_resources.virt.facts import consumer_roles
+from nova_ext_resources.virt.facts import servers
 from tests.functional.virt import backends
 from tests.functional.virt import moving
 
@@ -36,7 +36,7 @@ class FindMovesTest(backends.Static):
         """Return whether it may, as host1 asks."""
         uuid = self.migration.uuid
         others = {uuid, self.uuid, uuidsentinel.other}
-        found = holders.find_migrations('host1', self.uuid, others)
+        found = consumer_roles.find_migrations('host1', self.uuid, others)
         self.assertEqual([uuid], [*found])
         return found[uuid]
 
@@ -46,7 +46,7 @@ class FindMovesTest(backends.Static):
             (uuidsentinel.other, {self.migration.uuid}),
         ):
             self.assertEqual(
-                {}, holders.find_migrations('host1', server, uuids)
+                {}, consumer_roles.find_migrations('host1', server, uuids)
             )
 
     def test_no_server_is_asked_for_without_one(self) -> None:
@@ -54,7 +54,9 @@ class FindMovesTest(backends.Static):
         with fixtures.MockPatchObject(
             servers, 'find', side_effect=AssertionError
         ):
-            holders.find_migrations('host1', self.uuid, {uuidsentinel.other})
+            consumer_roles.find_migrations(
+                'host1', self.uuid, {uuidsentinel.other}
+            )
 
     def test_not_with_one_that_has_ended_or_was_given_up(self) -> None:
         for status in (
@@ -99,11 +101,11 @@ class FindMovesTest(backends.Static):
 
     def test_the_words_for_a_server_that_is_elsewhere(self) -> None:
         for host, expected in (
-            ('host2', 'on host host2, and may need what it has there'),
+            ('host2', 'on host host2, and may need this allocation'),
             (None, 'on no host'),
         ):
             self.set_state('completed', host)
             self.assertEqual(
                 {self.uuid: f'this is a server that Nova has {expected}'},
-                holders.explain('host1', [self.uuid], ()),
+                consumer_roles.explain('host1', [self.uuid], ()),
             )

@@ -212,7 +212,7 @@ class CommandsTest(commands.Commands, bare_metal.IronicTestCase):
 
         for word in (
             f'{GOLD} of {self.big}: 1 requested, 0 available: all of it is '
-            'reserved; Nova does that with the class of a',
+            'reserved; Nova reserves the class of a',
             f'{self.small}: does not fit {GPUS} of STATIC: 3 requested',
             f'{self.plain}: does not fit {GPUS}: 3 requested: no provider',
         ):

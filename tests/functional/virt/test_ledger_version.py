@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import ledger
+from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.objects import assignment
 from tests.functional.virt import backends
 

@@ -68,7 +68,7 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
         self.compare('host2')
 
         self.assertEqual({}, self.list_states('host1'))
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
         self.admin_api.delete_server(self.uuid)
         self._wait_until_deleted(self.server)
         context = nova_context.get_admin_context()
@@ -101,11 +101,13 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
             self.compare('host2')
             seen.append(self.list_alarms('host2'))
 
-        self.assertEqual([[], [(alarm.SERVER_ELSEWHERE, self.uuid)]], seen)
+        self.assertEqual(
+            [[], [(alarm.GUEST_HERE_SERVER_ELSEWHERE, self.uuid)]], seen
+        )
         (told,) = self.list_absent('host2')
         self.assertIn(f'{self.uuid} is on host host2, while', told.text)
         self.assertIn('Nova has the server on host host1,', told.text)
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
         self.compare('host1')
         self.compare('host1')
         self.assertEqual([], self.list_alarms('host1'))
@@ -115,7 +117,7 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
             self.compare('host2')
 
         self.assertEqual([], self.list_alarms('host2'))
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
 
     def test_it_is_over_when_novas_record_is_corrected(self) -> None:
         """As the page of alarms says."""

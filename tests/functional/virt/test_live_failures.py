@@ -16,8 +16,9 @@ from nova.virt import fake as nova_fake
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement import client
-from nova_ext_resources.virt import fake
+from nova_ext_resources.placement.api import client
+from nova_ext_resources.testing import fake_clock
+from nova_ext_resources.virt.driver import fake
 from tests.functional.virt import backends
 from tests.functional.virt import base
 from tests.functional.virt import live
@@ -125,7 +126,7 @@ class PreparationTest(backends.Resctrl, live.LiveFailureTestCase):
         may_fail.set()
         first[0].join(base.SECONDS)
 
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
         transfer.go.set()
         self.wait_for_end('completed')
         self.assert_only_on('host2')
@@ -222,10 +223,12 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
         instance = moving.find_instance(self.uuid)
         instance.task_state = task_states.IMAGE_SNAPSHOT
         instance.save()
-        made = self.get_ext('host1').allocated
+        made = self.get_ext('host1').missing_allocations
         problems = made.problems
         with fixtures.MockPatchObject(
-            made, '_monotonic', return_value=float('inf')
+            made._debounce,
+            '_clock',
+            fake_clock.FakeClock(lambda: float('inf')),
         ):
             made.run_round()
         self.assertEqual(problems, made.problems)
@@ -261,7 +264,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             self.assertEqual(
                 (alarm.NOT_IN_PLACEMENT, self.uuid), (told.alarm, told.subject)
             )
-            self.assertIn('resources of other hosts only', told.text)
+            self.assertIn('allocations of other hosts only', told.text)
             self.assertNotIn('rebuild', told.text)
             self.assertEqual(
                 [self.uuid], [*self.get_host('host1').state.unallocated]
@@ -293,7 +296,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             (migration, self.uuid), (former.subject, latter.subject)
         )
         for one in (former, latter):
-            self.assertEqual(alarm.NOT_HELD, one.alarm)
+            self.assertEqual(alarm.STALE_ALLOCATION, one.alarm)
             self.assertIn('that Nova has on host host1', one.text)
         self.assertIn(f'status "error" of server {self.uuid}', former.text)
 
@@ -439,7 +442,7 @@ class ArrivalTest(backends.Static, live.LiveFailureTestCase):
         )
         self.begin()
         self.wait_for_end('error', state='ERROR')
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
 
         self.compare('host2')
 

@@ -10,7 +10,7 @@ import fixtures
 from nova.virt.libvirt import driver as nova_libvirt
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import libvirt
+from nova_ext_resources.virt.driver import libvirt
 from tests import base
 from tests.functional.virt import backends
 from tests.functional.virt import live

@@ -11,8 +11,8 @@ from nova import context as nova_context
 from nova import objects
 from nova.virt import fake as nova_fake
 
-from nova_ext_resources.objects import stats
-from nova_ext_resources.virt import tracker
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.virt.hooks import resource_tracker
 from tests import base
 from tests.functional.virt import backends
 from tests.functional.virt import destinations
@@ -32,7 +32,7 @@ class OldCpusTest(backends.Rmd, live.LiveFailureTestCase):
         """As where Nova of one of the hosts cannot do better."""
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.fake.FakeDriver.'
+                'nova_ext_resources.virt.driver.fake.FakeDriver.'
                 'check_can_live_migrate_source',
                 nova_fake.FakeDriver.check_can_live_migrate_source,
             )
@@ -167,8 +167,10 @@ class FormerClaimTest(base.TestCase):
         for number, expected in ((2, []), (1, ['CPUs', 'context'])):
             migration = types.SimpleNamespace(id=number)
 
-            tracker.drop_live_claim(rt, None, instance, migration, 'host1')
+            resource_tracker.drop_live_claim(
+                rt, None, instance, migration, 'host1'
+            )
 
             self.assertEqual(expected, dropped)
-            has = tracker.has_live_claim(instance, migration)
+            has = resource_tracker.has_live_claim(instance, migration)
             self.assertIs(bool(expected), has)

@@ -75,7 +75,7 @@ class FinishTest(breaking.BreakingTestCase):
 
         kept = self.find_migration(self.server).uuid
         self.assert_agreement(
-            host1={self.uuid: State.APPLIED}, host2={kept: State.HELD}
+            host1={self.uuid: State.APPLIED}, host2={kept: State.PARKED}
         )
 
 
@@ -157,7 +157,7 @@ class OtherFlavorTest(breaking.BreakingTestCase):
             (alarm.NOT_RECORDED, self.uuid), (problem.alarm, problem.subject)
         )
         self.assertIn('has 2 of 4 CUSTOM_SEAT', problem.text)
-        self.assertIn('Resize it to another flavor', problem.text)
+        self.assertIn('Resize the server to another flavor', problem.text)
         self.resize(self.server, self.small)
         self.confirm(self.server)
         for host in self.HOSTS:
@@ -217,7 +217,7 @@ class ResctrlTest(backends.Resctrl):
         self.assertIn('resctrl', server['fault']['message'])
         kernel.stop_failing()
         self.compare('host1')
-        self.assert_agreement(host2={uuid: State.HELD})
+        self.assert_agreement(host2={uuid: State.PARKED})
         # So does a start of the guest.
         self.services['host2'].driver._ext_claims.apply(
             nova_context.get_admin_context(), moving.find_instance(uuid)

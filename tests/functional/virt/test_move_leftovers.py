@@ -54,7 +54,7 @@ class LeftoversTest(breaking.BreakingTestCase):
         self.assertEqual({}, self.get_host('host1').entries)
 
     def test_a_server_that_is_back_while_nova_is_asked(self) -> None:
-        self.fail_to_hold(times=1)
+        self.fail_to_park(times=1)
         self.migrate(self.server)
         list_servers = objects.InstanceList.get_by_host
         returned: list[Any] = []
@@ -79,7 +79,7 @@ class LeftoversTest(breaking.BreakingTestCase):
         self.assert_only_on('host1')
 
     def test_what_the_source_could_not_keep(self) -> None:
-        self.fail_to_hold(times=1)
+        self.fail_to_park(times=1)
         with moving.failing('spawn'):
             self.begin()
             self.wait_for_error()
@@ -96,7 +96,7 @@ class LeftoversTest(breaking.BreakingTestCase):
         self.reset()
         self.compare_all()
         self.assertEqual(
-            [(alarm.MOVE_IN_DOUBT, self.uuid)], self.list_alarms('host1')
+            [(alarm.MIGRATION_UNCLEAR, self.uuid)], self.list_alarms('host1')
         )
         server = self.migrate(self.server)
         self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
@@ -116,5 +116,5 @@ class LeftoversTest(breaking.BreakingTestCase):
         )
         # Nova never ends the second one.
         self.assertEqual(
-            [(alarm.MOVE_IN_DOUBT, self.uuid)], self.list_alarms('host2')
+            [(alarm.MIGRATION_UNCLEAR, self.uuid)], self.list_alarms('host2')
         )

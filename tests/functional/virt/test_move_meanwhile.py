@@ -27,13 +27,13 @@ class MeanwhileTest(breaking.BreakingTestCase):
             self.compare(host)
 
         self.assert_agreement(
-            host1={migration: State.HELD}, host2={self.uuid: State.APPLIED}
+            host1={migration: State.PARKED}, host2={self.uuid: State.APPLIED}
         )
         self.revert(self.server)
         self.assert_only_on('host1')
 
     def test_what_could_not_be_kept_is_there_for_the_way_back(self) -> None:
-        self.fail_to_hold(times=1)
+        self.fail_to_park(times=1)
         self.resize(self.server, self.large)
 
         self.restart('host1')
@@ -48,7 +48,7 @@ class MeanwhileTest(breaking.BreakingTestCase):
         self.resize(self.server, self.large)
 
         self.assert_agreement(
-            host1={self.find_migration(self.server).uuid: State.HELD},
+            host1={self.find_migration(self.server).uuid: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
         self.act(self.server, 'confirmResize')
@@ -69,7 +69,7 @@ class MeanwhileTest(breaking.BreakingTestCase):
         move.go.set()
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
         self.assert_agreement(
-            host1={self.find_migration(self.server).uuid: State.HELD},
+            host1={self.find_migration(self.server).uuid: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
 
@@ -114,7 +114,7 @@ class MeanwhileTest(breaking.BreakingTestCase):
             self.assertEqual(409, err.response.status_code)
 
         self.assert_agreement(
-            host1={self.find_migration(self.server).uuid: State.HELD},
+            host1={self.find_migration(self.server).uuid: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
 

@@ -92,7 +92,7 @@ class DestinationTest(breaking.BreakingTestCase):
         self.assertEqual(second, server['OS-EXT-SRV-ATTR:host'])
         self.assert_agreement(
             **{
-                'host1': {self.find_migration(server).uuid: State.HELD},
+                'host1': {self.find_migration(server).uuid: State.PARKED},
                 second: {self.uuid: State.APPLIED},
             }
         )

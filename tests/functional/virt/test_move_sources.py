@@ -11,7 +11,7 @@ from nova import context as nova_context
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.virt import request
+from nova_ext_resources.virt.driver import request
 from tests.functional.virt import backends
 from tests.functional.virt import base
 from tests.functional.virt import breaking
@@ -37,7 +37,7 @@ class SourceTest(breaking.BreakingTestCase):
             self.begin(self.large)
             self.wait_for_error()
         self.assertEqual(
-            {self.uuid: State.HELD},
+            {self.uuid: State.PARKED},
             {u: e.state for u, e in self.get_host('host2').entries.items()},
         )
 
@@ -86,7 +86,7 @@ class SourceTest(breaking.BreakingTestCase):
         self.compare('host1')
 
         self.assert_agreement(
-            host1={self.find_migration(server).uuid: State.HELD},
+            host1={self.find_migration(server).uuid: State.PARKED},
             host2={self.uuid: State.APPLIED},
         )
         self.revert(server)
@@ -198,7 +198,7 @@ class KilledTest(breaking.BreakingTestCase):
         self.assertEqual((), self.list_differences('host2'))
         (left,) = self.list_unheld('host2')
         self.assertEqual(
-            (alarm.NOT_HELD, self.uuid), (left.alarm, left.subject)
+            (alarm.STALE_ALLOCATION, self.uuid), (left.alarm, left.subject)
         )
 
     def test_the_source_has_the_server_again_and_tells(self) -> None:

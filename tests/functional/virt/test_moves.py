@@ -13,10 +13,10 @@ from nova import exception as nova_exc
 from nova import objects
 
 from nova_ext_resources import exception
+from nova_ext_resources.facts import operation
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import operation
-from nova_ext_resources.virt import errors
-from nova_ext_resources.virt import events
+from nova_ext_resources.virt.driver import errors
+from nova_ext_resources.virt.driver import events
 from tests.functional.virt import base
 
 
@@ -172,7 +172,7 @@ class OneHostTest(base.NovaTestCase):
             instance,
         )
 
-        self.assertIn('has other CPUs in Nova', str(err))
+        self.assertIn('differ from its claimed CPUs', str(err))
         self.assertEqual(before, self.host.find_entry(server['id']))
 
     def test_a_placement_that_does_not_answer_is_not_one_without_it(

@@ -12,7 +12,7 @@ from nova import objects
 from nova.scheduler.client import report
 from nova.virt import fake
 
-from nova_ext_resources.virt import servers
+from nova_ext_resources.virt.facts import servers
 from tests.functional.virt import base
 from tests.functional.virt import moving
 

@@ -8,7 +8,7 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from tests.functional.virt import old_inventory
 
 WAYS = old_inventory.WAYS
@@ -139,6 +139,10 @@ class StayTest(old_inventory.OneHostTestCase):
         self.restart('host1')
 
         self.wait_until(lambda: 'host1' in self.read_offers())
+        # It looks now and then: what is offered now it sees at its next look.
+        self.wait_until(
+            lambda: sum(f for f, _held in watcher.seen[-1].values()) == 20
+        )
         watcher.stop()
         free = {sum(f for f, _held in one.values()) for one in watcher.seen}
         # Closed first, below, which is soon over; then offered by the compute
@@ -265,7 +269,7 @@ class StayTest(old_inventory.OneHostTestCase):
         self.assert_moved(16, 4)
 
     def _hold(self, rp_uuid: str, ways: int) -> str:
-        consumer = hold.make_consumer('lease')
+        consumer = planned_hold.make_consumer('lease')
         answer = self.placement.put(
             f'/allocations/{consumer}',
             {
@@ -273,7 +277,7 @@ class StayTest(old_inventory.OneHostTestCase):
                 'project_id': 'fake',
                 'user_id': 'fake',
                 'consumer_generation': None,
-                'consumer_type': hold.CONSUMER_TYPE,
+                'consumer_type': planned_hold.CONSUMER_TYPE,
             },
             version='1.38',
         )

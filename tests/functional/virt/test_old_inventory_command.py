@@ -5,7 +5,7 @@
 import json
 from typing import Any
 
-from nova_ext_resources.cmd.osc import migrate_back
+from nova_ext_resources.cmd.osc.resource import migrate
 from nova_ext_resources.objects import alarm
 from tests.functional.virt import old_inventory
 from tests.unit.cmd.osc import shells
@@ -97,7 +97,7 @@ class CommandTest(old_inventory.OneHostTestCase):
         self.assert_moved(16, 4)
         self.set_down('host1')
 
-        migrate_back.revert(self.client, self.make_nova(), 'host1', [WAYS])
+        migrate.revert(self.client, self.make_nova(), 'host1', [WAYS])
 
         for _ in range(2):
             self.publish(self.services['host1'])
@@ -123,7 +123,7 @@ class CommandTest(old_inventory.OneHostTestCase):
             original(*args)
 
         self.client.reshape = reshape  # type: ignore[assignment,method-assign]
-        migrate_back.revert(self.client, self.make_nova(), 'host1', [WAYS])
+        migrate.revert(self.client, self.make_nova(), 'host1', [WAYS])
 
         self.assertEqual(2, len(attempts))
         self.assertEqual({'host1': (16, 4)}, self.read_offers())

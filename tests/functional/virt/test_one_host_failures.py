@@ -115,12 +115,12 @@ class OneHostTest(breaking.BreakingTestCase):
     def test_what_was_not_exchanged_is_before_the_guest_starts(self) -> None:
         for flavor, ours in ((self.large, True), (self.make_flavor(), False)):
             with self.subTest(flavor=flavor):
-                self.fail_to_hold(times=1)
+                self.fail_to_park(times=1)
 
                 self.resize(self.server, flavor)
 
                 own = {self.uuid: State.APPLIED} if ours else {}
-                kept = {self.find_migration(self.server).uuid: State.HELD}
+                kept = {self.find_migration(self.server).uuid: State.PARKED}
                 self.assert_agreement(host1={**own, **kept})
                 self.revert(self.server)
                 self.assert_only_on('host1')
@@ -142,13 +142,13 @@ class OneHostTest(breaking.BreakingTestCase):
         self.assertEqual([], left)
         self.assert_agreement(
             host1={
-                self.find_migration(self.server).uuid: State.HELD,
+                self.find_migration(self.server).uuid: State.PARKED,
                 self.uuid: State.APPLIED,
             }
         )
 
     def test_no_guest_starts_with_what_it_had_before(self) -> None:
-        self.fail_to_hold(times=2)
+        self.fail_to_park(times=2)
         self.begin(self.large)
         server = self.wait_for_error()
 

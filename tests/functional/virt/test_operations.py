@@ -9,8 +9,8 @@ from nova.compute import vm_states
 from nova.objects import instance as instance_obj
 from nova.virt.libvirt import driver as libvirt_driver
 
-from nova_ext_resources.objects import operation
-from nova_ext_resources.virt import operations
+from nova_ext_resources.facts import operation
+from nova_ext_resources.virt.driver import operations
 from tests import base
 
 Operation = operation.Operation

@@ -14,11 +14,12 @@ from nova import context as nova_context
 from nova.db.main import api as nova_db
 from nova import objects
 
-from nova_ext_resources.host import missing
-from nova_ext_resources.host import periodic
+from nova_ext_resources.facts import deletion_evidence
+from nova_ext_resources.host.reconcile.rules import absence as missing
+from nova_ext_resources.host.service import periodic
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import evidence as evidence_obj
-from nova_ext_resources.virt import evidence
+from nova_ext_resources.testing import fake_clock
+from nova_ext_resources.virt.facts import deletion_proof
 from tests.functional.virt import backends
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
@@ -56,7 +57,7 @@ class Missing:
 
     @property
     def orphans(self) -> Any:
-        return self.get_ext('host1').orphans
+        return self.get_ext('host1').orphaned_entries
 
     def lose_guest(self, uuid: str) -> None:
         del self.services['host1'].driver.instances[uuid]
@@ -65,7 +66,9 @@ class Missing:
         for _ in range(count):
             self.now += _PAUSE
             with fixtures.MockPatchObject(
-                self.orphans, '_monotonic', return_value=self.now
+                self.orphans,
+                '_clock',
+                fake_clock.FakeClock(lambda: self.now),
             ):
                 self.compare('host1')
 
@@ -121,7 +124,7 @@ class ReleasedTest(Missing, backends.Rmd):
         self.assertIn('still allocated', self.stdlog.logger.output)
         (told,) = self.list_unheld('host1')
         self.assertEqual(
-            (alarm.NOT_HELD, self.uuid), (told.alarm, told.subject)
+            (alarm.STALE_ALLOCATION, self.uuid), (told.alarm, told.subject)
         )
 
 
@@ -319,7 +322,7 @@ class DoubtTest(Missing, breaking.BreakingTestCase):
 
         self.compare_for(1)
 
-        self.assert_kept('neither the database of this cell nor that of')
+        self.assert_kept('neither the database of this cell nor the API')
         self.restart('host1')
         self.assert_released()
 
@@ -332,7 +335,7 @@ class DoubtTest(Missing, breaking.BreakingTestCase):
 
         self.compare_for(1)
 
-        self.assert_kept('could not be asked')
+        self.assert_kept('did not answer the second request')
 
 
 class WrongCellTest(Missing, breaking.BreakingTestCase):
@@ -402,9 +405,9 @@ class EvidenceTest(breaking.BreakingTestCase):
 
     def find(
         self, guests: Sequence[str] = (), **fields: Any
-    ) -> evidence_obj.Evidence:
+    ) -> deletion_evidence.Evidence:
         entry = dataclasses.replace(self.entry, **fields)
-        return evidence.find('host1', entry, guests)
+        return deletion_proof.find('host1', entry, guests)
 
     def set_state(
         self,
@@ -460,7 +463,7 @@ class EvidenceTest(breaking.BreakingTestCase):
         remove(self.uuid)
 
         self.assertEqual(
-            evidence_obj.Evidence(
+            deletion_evidence.Evidence(
                 words='Nova has deleted the server', is_proof=True
             ),
             self.find(),

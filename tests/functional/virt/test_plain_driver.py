@@ -7,8 +7,8 @@ import shutil
 import nova.conf
 from nova.virt.libvirt import driver as nova_libvirt
 
-from nova_ext_resources.host import files
-from nova_ext_resources.virt import libvirt
+from nova_ext_resources.host.service import paths
+from nova_ext_resources.virt.driver import libvirt
 from tests.functional.virt import emulated
 
 CONF = nova.conf.CONF
@@ -77,7 +77,7 @@ class PlainDriverTest(emulated.EmulatedTestCase):
         self.configure(f'[ext_resources]\nledger_path = {self.folder}/db\n')
         self.assertFalse(libvirt.LibvirtDriver._is_needed())
 
-        files.make_folder(str(self.folder / 'ext_resources'))
+        paths.make_folder(str(self.folder / 'ext_resources'))
 
         self.assertTrue(libvirt.LibvirtDriver._is_needed())
 

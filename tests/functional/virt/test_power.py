@@ -10,8 +10,8 @@ from oslo_config import fixture as config_fixture
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
-from nova_ext_resources.virt import libvirt
-from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt.driver import libvirt
+from nova_ext_resources.virt.driver import mixin
 from tests import base
 
 
@@ -25,7 +25,7 @@ class PowerTest(base.TestCase):
         self.started: list[str] = []
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+                'nova_ext_resources.virt.driver.mixin.ExtResourcesMixin.'
                 '_make_service',
                 lambda _driver, _conf, host: self.stop_there(host),
             )
@@ -45,7 +45,7 @@ class PowerTest(base.TestCase):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin._read_conf',
+                'nova_ext_resources.virt.driver.mixin.ExtResourcesMixin._read_conf',
                 lambda host: reader.read_conf([str(path)], [], host),
             )
         )

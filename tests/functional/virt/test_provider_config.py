@@ -9,7 +9,7 @@ import textwrap
 
 from nova_ext_resources.cmd import provider_config as command
 from nova_ext_resources import exception
-from nova_ext_resources.virt import provider_config
+from nova_ext_resources.virt.provider_config import files
 from tests.functional.virt import backends
 
 _FILE = """\
@@ -55,7 +55,7 @@ class ProviderConfigTest(backends.Static):
     def test_what_collides_is_named_by_file_and_line(self) -> None:
         self.path.write_text(_FILE)
 
-        found = provider_config.list_collisions(
+        found = files.list_collisions(
             str(self.files), {'CUSTOM_SEAT', 'CUSTOM_THERE'}
         )
 
@@ -63,29 +63,29 @@ class ProviderConfigTest(backends.Static):
             ['$COMPUTE_NODE', 'host1_STATIC'],
             [one.provider for one in found],
         )
-        self.assertIn('seats.yaml, line 8, 12: CUSTOM_SEAT of', str(found[0]))
+        self.assertIn(
+            'seats.yaml, line 8, 12: a plugin of this host', str(found[0])
+        )
 
     def test_a_class_by_a_merge_key(self) -> None:
         self.path.write_text(_MERGED)
 
-        [found] = provider_config.list_collisions(
-            str(self.files), {'CUSTOM_SEAT'}
-        )
+        [found] = files.list_collisions(str(self.files), {'CUSTOM_SEAT'})
 
         self.assertEqual((3,), found.lines)
 
     def test_no_folder(self) -> None:
         self.assertEqual(
-            (), provider_config.list_collisions('/no/such', {'CUSTOM_SEAT'})
+            (), files.list_collisions('/no/such', {'CUSTOM_SEAT'})
         )
 
     def test_nothing_collides(self) -> None:
         self.assertEqual(
-            (), provider_config.list_collisions(str(self.files), {'CUSTOM_X'})
+            (), files.list_collisions(str(self.files), {'CUSTOM_X'})
         )
         self.path.write_text(_FILE)
         self.assertEqual(
-            (), provider_config.list_collisions(str(self.files), {'CUSTOM_X'})
+            (), files.list_collisions(str(self.files), {'CUSTOM_X'})
         )
 
     def test_a_file_that_nova_refuses(self) -> None:
@@ -100,7 +100,7 @@ class ProviderConfigTest(backends.Static):
             self.path.write_text(text)
             error = self.assertRaises(
                 exception.InvalidConfiguration,
-                provider_config.list_collisions,
+                files.list_collisions,
                 str(self.files),
                 set(),
             )

@@ -11,12 +11,12 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from nova_ext_resources.claims import lease
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import request
-from nova_ext_resources.scheduler import reservations
-from nova_ext_resources.scheduler import reserved
+from nova_ext_resources.scheduler.reservation import filter as filter_mod
+from nova_ext_resources.scheduler.reservation import slots
 from tests.functional.virt import base
 
 _CONF = """
@@ -39,9 +39,9 @@ class ReservationsTest(base.NovaTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.url = f'sqlite:///{self.folder}/reservations.db'
-        reservation_conf.register_opts(nova.conf.CONF)
+        reservation.register_opts(nova.conf.CONF)
         nova.conf.CONF.set_override(
-            'connection', self.url, reservation_conf.GROUP.name
+            'connection', self.url, reservation.GROUP.name
         )
         self.flags(cores=-1, group='quota')
         self.flags(cpu_allocation_ratio=1.0)
@@ -54,7 +54,7 @@ class ReservationsTest(base.NovaTestCase):
             available_filters=[
                 'nova.scheduler.filters.all_filters',
                 'nova_ext_resources.scheduler.filters.ExtendedResourcesFilter',
-                'nova_ext_resources.scheduler.reservations.ReservationFilter',
+                'nova_ext_resources.scheduler.reservation.filter.ReservationFilter',
             ],
             # No ReservationWeigher: where nothing else decides, the first is
             # chosen.
@@ -171,7 +171,7 @@ class ReservationsTest(base.NovaTestCase):
     def test_a_claim_that_another_scheduler_was_in_the_way_of(self) -> None:
         self.fill(left=VCPUS)
         self.stop_host('host2')
-        narrow = reservations.ReservationFilter.filter_all
+        narrow = filter_mod.ReservationFilter.filter_all
 
         def narrow_and_lose(*args: Any) -> list[Any]:
             found = narrow(*args)
@@ -179,7 +179,7 @@ class ReservationsTest(base.NovaTestCase):
             return found
 
         with fixtures.MonkeyPatch(
-            f'{reservations.__name__}.ReservationFilter.filter_all',
+            f'{filter_mod.__name__}.ReservationFilter.filter_all',
             narrow_and_lose,
         ):
             server = self.boot(self.flavor, 'ERROR')
@@ -254,14 +254,14 @@ class ReservationsTest(base.NovaTestCase):
 
     def put_first(self, host: str) -> None:
         """Let a host be the first of those with the best weight."""
-        narrow = reservations.ReservationFilter.filter_all
+        narrow = filter_mod.ReservationFilter.filter_all
 
         def put_first(*args: Any) -> list[Any]:
             return sorted(narrow(*args), key=lambda one: one.host != host)
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                f'{reservations.__name__}.ReservationFilter.filter_all',
+                f'{filter_mod.__name__}.ReservationFilter.filter_all',
                 put_first,
             )
         )
@@ -348,7 +348,7 @@ class ReservationsTest(base.NovaTestCase):
 
     def test_the_slot_of_a_deleted_server_is_taken_again(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch(f'{reserved.__name__}.ABANDONED_SECONDS', 0)
+            fixtures.MonkeyPatch(f'{slots.__name__}.ABANDONED_SECONDS', 0)
         )
         self.reserve('lease', servers=1)
         first = self.boot_reserved('lease')
@@ -405,7 +405,7 @@ class ReservationsTest(base.NovaTestCase):
         [followed] = [
             one._followed
             for one in manager.enabled_filters
-            if isinstance(one, reservations.ReservationFilter)
+            if isinstance(one, filter_mod.ReservationFilter)
         ]
         followed.database.close()
         followed.database = loading.open_database('sqlite:////nowhere/x.db')

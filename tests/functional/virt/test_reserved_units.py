@@ -13,14 +13,14 @@ from nova import context as nova_context
 from oslo_config import cfg
 from oslo_utils import timeutils
 
-from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import publications
-from nova_ext_resources.scheduler import noting
 from nova_ext_resources.scheduler import request
+from nova_ext_resources.scheduler.reservation import inventory_snapshot
 from tests.functional.virt import base
 
 _CONF = """
@@ -42,10 +42,8 @@ class ReservedUnitsTest(base.NovaTestCase):
     def setUp(self) -> None:
         super().setUp()
         url = f'sqlite:///{self.folder}/reservations.db'
-        reservation_conf.register_opts(nova.conf.CONF)
-        nova.conf.CONF.set_override(
-            'connection', url, reservation_conf.GROUP.name
-        )
+        reservation.register_opts(nova.conf.CONF)
+        nova.conf.CONF.set_override('connection', url, reservation.GROUP.name)
         path = self.folder / 'reservations.conf'
         endpoint = self.placement.fixture.endpoint
         path.write_text(_CONF.format(url=url, placement=endpoint))
@@ -77,9 +75,16 @@ class ReservedUnitsTest(base.NovaTestCase):
     def note(self) -> None:
         """Let time pass until a scheduler has noted what hosts publish."""
         self.publish(self.service)
-        with fixtures.MonkeyPatch(f'{noting.__name__}.ROUND_SECONDS', 0):
-            self.scheduler_service.manager.periodic_tasks(
-                nova_context.get_admin_context()
+        self.run_task()
+
+    def run_task(self) -> None:
+        """Run the task of the scheduler, which comes once a minute."""
+        with fixtures.MonkeyPatch(
+            f'{inventory_snapshot.__name__}.ROUND_SECONDS', 0
+        ):
+            inventory_snapshot.note_published(
+                self.scheduler_service.manager,
+                nova_context.get_admin_context(),
             )
 
     def reserve(self, name: str, ways: int, **fields: Any) -> Any:
@@ -215,10 +220,7 @@ class ReservedUnitsTest(base.NovaTestCase):
         self.admin_api.put_service_force_down(found['id'], True)
         self.admin_api.api_delete(f'/os-services/{found["id"]}')
 
-        with fixtures.MonkeyPatch(f'{noting.__name__}.ROUND_SECONDS', 0):
-            self.scheduler_service.manager.periodic_tasks(
-                nova_context.get_admin_context()
-            )
+        self.run_task()
 
         self.assertEqual({}, self.read())
 

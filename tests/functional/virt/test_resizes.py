@@ -168,7 +168,7 @@ class FreedTest(backends.Rmd):
         found = manager.driver.get_available_resource(name)
         self.settle(self.confirm(self.first))
         with fixtures.MonkeyPatch(
-            'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+            'nova_ext_resources.virt.driver.mixin.ExtResourcesMixin.'
             'get_available_resource',
             lambda *_args: found,
         ):

@@ -16,19 +16,19 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from oslo_utils import timeutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.facts import consumer_role
 from nova_ext_resources.inspection.audit import compare
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import role
-from nova_ext_resources.virt import migrations
-from nova_ext_resources.virt import roles
-from nova_ext_resources.virt import servers
+from nova_ext_resources.virt.facts import consumer_roles
+from nova_ext_resources.virt.facts import migrations
+from nova_ext_resources.virt.facts import servers
 from tests import base
 from tests.functional.virt import backends
 from tests.functional.virt import moving
 from tests.unit.inspection.audit import clouds
 
-Role = role.Role
+Role = consumer_role.Role
 
 #: Seconds for which a confirmation may take.
 _PATIENCE = 1800
@@ -151,13 +151,13 @@ class RolesTest(backends.Static):
         guests: Sequence[str] = (),
         running: Sequence[str] = (),
     ) -> dict[str, Role]:
-        return roles.list_roles(
+        return consumer_roles.list_roles(
             host,
             host,
             guests,
             entries,
-            self.services[host].driver._ext_claims.find_kept_role,
-            self.get_ext(host).follower.is_allocated,
+            self.services[host].driver._ext_claims.find_source_role,
+            self.get_ext(host).allocation_writer.is_allocated,
             running,
             self.patience,
         )
@@ -243,10 +243,25 @@ class RolesTest(backends.Static):
         migrating = task_states.RESIZE_MIGRATING
         reverting = task_states.RESIZE_REVERTING
         for status, purpose, task, expected in (
-            ('error', assignment.Purpose.INCOMING, migrating, Role.LEFT),
-            ('error', assignment.Purpose.KEPT, migrating, Role.SOURCE),
-            ('migrating', assignment.Purpose.INCOMING, migrating, Role.SOURCE),
-            ('reverted', assignment.Purpose.INCOMING, reverting, Role.SOURCE),
+            ('error', assignment.Purpose.MIGRATION_DEST, migrating, Role.LEFT),
+            (
+                'error',
+                assignment.Purpose.MIGRATION_SOURCE,
+                migrating,
+                Role.SOURCE,
+            ),
+            (
+                'migrating',
+                assignment.Purpose.MIGRATION_DEST,
+                migrating,
+                Role.SOURCE,
+            ),
+            (
+                'reverted',
+                assignment.Purpose.MIGRATION_DEST,
+                reverting,
+                Role.SOURCE,
+            ),
         ):
             self.set_state(status, host='host1', task_state=task)
             entry = dataclasses.replace(kept, purpose=purpose)
@@ -287,7 +302,9 @@ class RolesTest(backends.Static):
             return find(uuid)
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_ext_resources.virt.servers.find', come)
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.facts.servers.find', come
+            )
         )
 
         self.assertEqual({self.uuid: Role.SERVER}, self.list_roles('host2'))
@@ -478,13 +495,13 @@ class LiveRolesTest(backends.Static):
         running: Sequence[str] = (),
     ) -> dict[str, Role]:
         entry = dataclasses.replace(self.entry, purpose=purpose)
-        return roles.list_roles(
+        return consumer_roles.list_roles(
             host,
             host,
             guests,
             {self.uuid: entry},
-            self.services['host1'].driver._ext_claims.find_kept_role,
-            self.get_ext('host1').follower.is_allocated,
+            self.services['host1'].driver._ext_claims.find_source_role,
+            self.get_ext('host1').allocation_writer.is_allocated,
             running,
             _PATIENCE,
         )
@@ -505,7 +522,7 @@ class LiveRolesTest(backends.Static):
             expected,
             (
                 self.find_role('host1', assignment.Purpose.OWN),
-                self.find_role('host2', assignment.Purpose.INCOMING),
+                self.find_role('host2', assignment.Purpose.MIGRATION_DEST),
             ),
         )
 
@@ -532,7 +549,10 @@ class LiveRolesTest(backends.Static):
 
     def test_a_guest_that_is_still_there_keeps_what_it_has(self) -> None:
         """Paused or not: Nova has lost track of the migration."""
-        own, incoming = assignment.Purpose.OWN, assignment.Purpose.INCOMING
+        own, incoming = (
+            assignment.Purpose.OWN,
+            assignment.Purpose.MIGRATION_DEST,
+        )
         for running in ([], [self.uuid]):
             for status in ('completed', 'error', 'post-migrating'):
                 for here, purpose, other in (
@@ -592,7 +612,7 @@ class LiveRolesTest(backends.Static):
             self.assertNotIn(Role.IN_DOUBT, found.values())
 
     def test_a_host_that_was_asked_before(self) -> None:
-        incoming = assignment.Purpose.INCOMING
+        incoming = assignment.Purpose.MIGRATION_DEST
         self.set_state('running', 'host1', task_states.MIGRATING)
         self.assertIs(Role.DESTINATION, self.find_role('host3', incoming))
         self.set_state('completed', 'host2')

@@ -13,11 +13,11 @@ from nova import context
 from nova import objects
 from nova.tests.functional.api import client as api_client
 
-from nova_ext_resources.host import ledger
-from nova_ext_resources.host import resources
+from nova_ext_resources.host.ledger import ledger
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 
 from tests.functional.virt import base
 
@@ -316,7 +316,7 @@ class OneHostTest(base.NovaTestCase):
         self.wait_until_empty(restarted.driver._ext.host)
         self.assertEqual([], self.list_workloads('host1'))
 
-    def wait_until_empty(self, host: resources.HostResources) -> None:
+    def wait_until_empty(self, host: manager.HostManager) -> None:
         deadline = time.monotonic() + _SECONDS
         while host.entries:
             self.assertLess(time.monotonic(), deadline)
@@ -414,7 +414,7 @@ class DisabledLaterTest(base.NovaTestCase):
         self.boot(flavor)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.placement.publisher.Publisher.run_round',
+                'nova_ext_resources.placement.publish.publisher.Publisher.run_round',
                 lambda _: None,
             )
         )

@@ -28,7 +28,7 @@ class SharedBackendTest(base.NovaTestCase):
 
         self.assert_in_force(self.server, 4)
         (problem,) = second.problems
-        self.assertEqual(alarm.STRANGER_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.UNKNOWN_SETTINGS, problem.alarm)
         self.assertEqual(self.server['id'], problem.subject)
         self.assertIn('host1', problem.text)
 

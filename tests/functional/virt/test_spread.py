@@ -10,10 +10,10 @@ from unittest import mock
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.facts import operation
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import operation
-from nova_ext_resources.virt import events
+from nova_ext_resources.virt.driver import events
 from tests.functional.virt import backends
 from tests.functional.virt import life
 from tests.functional.virt import live
@@ -132,7 +132,9 @@ class OneHostTest(SpreadTestCase):
 
         reason = self.find_reason(server)
         self.assertIn(f'{WAYS} of L3_1: 4 requested, 2 available', reason)
-        self.assertIn('placement has allocated it to others', reason)
+        self.assertIn(
+            'placement has allocated the cache to other servers', reason
+        )
         self.assertEqual({}, self.list_allocated(server))
         self.assertEqual({}, self.get_host('host1').entries)
         self.assertEqual({}, self.list_applied('host1'))

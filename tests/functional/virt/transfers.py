@@ -97,7 +97,7 @@ class TransferSuite(live.LiveFailureTestCase):
 
         original(*args, **kwargs)
 
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
         transfer.go.set()
         self.wait_for_end('completed')
         self.assert_only_on('host2')
@@ -141,7 +141,7 @@ class TransferSuite(live.LiveFailureTestCase):
     def test_the_destination_is_restarted(self) -> None:
         transfer = self.begin_transfer()
         self.restart('host2')
-        self.assert_only_entry('host2', Purpose.INCOMING)
+        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
 
         transfer.go.set()
 

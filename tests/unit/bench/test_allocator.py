@@ -5,9 +5,9 @@
 import random
 import statistics
 
-from bench import allocator
-from bench.harness import arrivals
-from bench.harness import optimum
+from dev.bench import allocator
+from dev.bench.harness import arrivals
+from dev.bench.harness import optimum
 from tests import base
 
 

@@ -7,11 +7,11 @@ import json
 
 import fixtures
 
-from bench import __main__ as bench_main
-from bench.harness import needs
-from bench.harness import peers
-from bench.harness import rows
-from bench.harness import timing
+from dev.bench import __main__ as bench_main
+from dev.bench.harness import needs
+from dev.bench.harness import peers
+from dev.bench.harness import rows
+from dev.bench.harness import timing
 from tests import base
 
 
@@ -84,8 +84,16 @@ class BenchTestCase(base.TestCase):
         self.assertTrue(make_row(100.0, None).is_ok)
 
     def test_a_limit_is_a_peer(self) -> None:
-        self.assertTrue(rows.make_limit_row('size', 9, 10, 'bytes').is_ok)
-        self.assertFalse(rows.make_limit_row('size', 11, 10, 'bytes').is_ok)
+        self.assertTrue(rows.make_row('size', 9, 10, 'bytes').is_ok)
+        self.assertFalse(rows.make_row('size', 11, 10, 'bytes').is_ok)
+        self.assertTrue(rows.make_row('size', 11, None, 'bytes').is_ok)
+
+    def test_pairs_are_compared_by_their_medians(self) -> None:
+        row = rows.compare_pairs('it', [(1, 10), (2, 2), (3, 9), (6, 0)], 0.4)
+
+        self.assertEqual((2.5, 5.5), (row.ours, row.peer))
+        self.assertEqual(0.6667, row.ratio)
+        self.assertFalse(row.is_ok)
 
     def test_small_ratios_keep_their_digits(self) -> None:
         small = rows.Row(

@@ -8,11 +8,11 @@ Blazar's side has tests where Blazar is installed, see tests/blazar.
 import os
 import sys
 
-from bench.harness import admissions
-from bench.harness import leased
-from bench.harness import leases
-from bench.harness import peers
-from bench.harness import planning
+from dev.bench.harness import admissions
+from dev.bench.harness import leased
+from dev.bench.harness import leases
+from dev.bench.harness import peers
+from dev.bench.harness import planning
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from tests import base
@@ -75,7 +75,9 @@ class AdmittingTest(base.TestCase):
     def fill(self, fleet: leased.Leased) -> peers.Peer:
         path = os.path.join(self.folder, 'leases.json')
         leases.write(path, fleet.leases)
-        peer = peers.Peer(sys.executable, 'bench.harness.admitting', self.url)
+        peer = peers.Peer(
+            sys.executable, 'dev.bench.harness.admitting', self.url
+        )
         self.addCleanup(peer.close)
         self.assertEqual(len(fleet.leases), peer.ask('fill', path=path)[0])
         peer.ask('load', hosts=SHAPE.hosts)

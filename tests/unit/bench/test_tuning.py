@@ -4,7 +4,7 @@
 
 import itertools
 
-from bench.harness import oracle
+from dev.bench.harness import oracle
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.testing import mixes
 from nova_ext_resources.testing import workloads

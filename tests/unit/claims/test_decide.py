@@ -20,8 +20,8 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies
@@ -71,7 +71,7 @@ def make_tests() -> dict[str, plugin_base.ClaimTest]:
 
 
 def ask(
-    host: view.HostView, request: assignment.ClaimRequest, **fields: Any
+    host: host_view.HostView, request: assignment.ClaimRequest, **fields: Any
 ) -> decide.Decision:
     tests = (*make_tests().values(),)
     return decide.decide(
@@ -80,17 +80,19 @@ def ask(
 
 
 def find(
-    host: view.HostView, allocations: Allocations | None = None, **fields: Any
+    host: host_view.HostView,
+    allocations: Allocations | None = None,
+    **fields: Any,
 ) -> tuple[exception.Shortfall, ...]:
     request = builders.make_request(allocations, **fields)
     return decide.find_shortfalls(host, request, (*make_tests().values(),))
 
 
 def take(
-    host: view.HostView, allocations: Allocations | None = None
-) -> tuple[view.HostView, tuple[assignment.Assignment, ...]]:
+    host: host_view.HostView, allocations: Allocations | None = None
+) -> tuple[host_view.HostView, tuple[assignment.Assignment, ...]]:
     request = builders.make_request(allocations)
-    return decide.take(host, request, TRACKERS)
+    return decide.allocate(host, request, TRACKERS)
 
 
 class Coded(cache_ways.CacheWaysTracker):
@@ -106,7 +108,7 @@ class TestExample(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         ways = cache_ways.CacheWaysState(0xFF)
-        self.view = view.HostView(
+        self.view = host_view.HostView(
             tracked={
                 ('RDT', builders.CLOS): builders.make_count(4),
                 **{
@@ -176,7 +178,7 @@ class TestTake(base.TestCase):
             attributes={builders.WAYS: {'code': '1'}}
         )
 
-        _host, held = decide.take(
+        _host, held = decide.allocate(
             builders.make_view(), request, {**TRACKERS, 'cache_ways': Coded()}
         )
 
@@ -220,7 +222,7 @@ class TestTake(base.TestCase):
     def test_a_provider_without_a_key_is_taken_from_all_the_same(
         self,
     ) -> None:
-        host = view.HostView(tracked=builders.make_view().tracked)
+        host = host_view.HostView(tracked=builders.make_view().tracked)
 
         _after, held = take(host)
 
@@ -228,7 +230,7 @@ class TestTake(base.TestCase):
 
     @hypothesis.given(host=hosts, allocations=allocations_of_ours)
     def test_it_takes_exactly_when_capacity_has_no_shortfall(
-        self, host: view.HostView, allocations: Allocations
+        self, host: host_view.HostView, allocations: Allocations
     ) -> None:
         request = builders.make_request(allocations)
         short = decide.find_shortfalls(
@@ -236,7 +238,7 @@ class TestTake(base.TestCase):
         )
 
         try:
-            decide.take(host, request, TRACKERS)
+            decide.allocate(host, request, TRACKERS)
         except exception.CapacityExceeded:
             was_taken = False
         else:
@@ -246,7 +248,7 @@ class TestTake(base.TestCase):
 
     @hypothesis.given(host=hosts, allocations=allocations_of_ours)
     def test_it_takes_everything_or_nothing(
-        self, host: view.HostView, allocations: Allocations
+        self, host: host_view.HostView, allocations: Allocations
     ) -> None:
         before = stats.encode(host)
 
@@ -270,7 +272,7 @@ class TestTake(base.TestCase):
 
     @hypothesis.given(host=hosts, allocations=allocations_of_ours)
     def test_the_scheduler_and_the_host_decide_the_same(
-        self, host: view.HostView, allocations: Allocations
+        self, host: host_view.HostView, allocations: Allocations
     ) -> None:
         request = builders.make_request(allocations)
         document = stats.decode(stats.encode(host))
@@ -340,7 +342,7 @@ class TestAttributes(base.TestCase):
 class TestGive(base.TestCase):
     @hypothesis.given(host=hosts, allocations=allocations_of_ours)
     def test_giving_back_makes_the_very_view_from_before(
-        self, host: view.HostView, allocations: Allocations
+        self, host: host_view.HostView, allocations: Allocations
     ) -> None:
         request = builders.make_request(allocations)
         hypothesis.assume(
@@ -349,15 +351,15 @@ class TestGive(base.TestCase):
             )
         )
 
-        after, held = decide.take(host, request, TRACKERS)
+        after, held = decide.allocate(host, request, TRACKERS)
 
-        self.assertEqual(host, decide.give(after, held, TRACKERS))
+        self.assertEqual(host, decide.free(after, held, TRACKERS))
 
     def test_units_of_a_provider_that_is_gone_are_passed_over(self) -> None:
         _after, held = take(builders.make_view())
-        gone = view.HostView()
+        gone = host_view.HostView()
 
-        self.assertEqual(gone, decide.give(gone, held, TRACKERS))
+        self.assertEqual(gone, decide.free(gone, held, TRACKERS))
 
 
 class TestFindShortfalls(base.TestCase):

@@ -20,9 +20,9 @@ from nova_ext_resources.drivers.resctrl.policy import constraints as of_resctrl
 from nova_ext_resources.drivers.rmd import constraints as of_rmd
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -54,7 +54,7 @@ def make_host(
     clos: int,
     follows: bool,
     rules: Mapping[str, constraints.ClassConstraints],
-) -> view.HostView:
+) -> host_view.HostView:
     tracked = {(builders.RDT, builders.CLOS): builders.make_count(clos)}
     for i, rp_uuid in enumerate(builders.DOMAINS):
         for name, tracker, state in (
@@ -70,14 +70,14 @@ def make_host(
                 bandwidth.BandwidthState(100, percent[i], 10),
             ),
         ):
-            tracked[rp_uuid, name] = view.Tracked(
+            tracked[rp_uuid, name] = host_view.Tracked(
                 tracker=tracker,
                 state=state,
                 implied=(builders.RDT, builders.CLOS),
                 cpus=CPUS[i],
                 follows_tasks=follows,
             )
-    return view.HostView(
+    return host_view.HostView(
         tracked=tracked,
         constraints=constraints.Constraints(
             enforcers=frozenset({'rmd'}), classes=rules
@@ -159,7 +159,7 @@ def make_candidate(allocations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_kept(
-    host: view.HostView,
+    host: host_view.HostView,
     needed: requirement.Requirement,
     offered: Sequence[Mapping[str, Any]],
     *,
@@ -176,7 +176,7 @@ def list_kept(
 
 
 def ask(
-    host: view.HostView,
+    host: host_view.HostView,
     needed: requirement.Requirement,
     allocations: Mapping[str, Mapping[str, int]],
     may_move: bool = True,
@@ -191,7 +191,7 @@ def ask(
 class TestDrift(base.TestCase):
     @hypothesis.given(host=hosts, needed=needs)
     def test_a_floating_or_mixed_server(
-        self, host: view.HostView, needed: requirement.Requirement
+        self, host: host_view.HostView, needed: requirement.Requirement
     ) -> None:
         offered = list_allocations(needed)
 
@@ -214,7 +214,7 @@ class TestDrift(base.TestCase):
     )
     def test_a_pinned_server(
         self,
-        host: view.HostView,
+        host: host_view.HostView,
         needed: requirement.Requirement,
         free: tuple[frozenset[int], ...],
         size: int,
@@ -253,7 +253,7 @@ class TestDrift(base.TestCase):
     )
     def test_a_pinned_server_of_two_guest_cells(
         self,
-        host: view.HostView,
+        host: host_view.HostView,
         needed: requirement.Requirement,
         sizes: tuple[int, int],
     ) -> None:
@@ -266,7 +266,7 @@ class TestDrift(base.TestCase):
 
     @hypothesis.given(host=hosts, needed=needs)
     def test_the_one_candidate_that_placement_offers(
-        self, host: view.HostView, needed: requirement.Requirement
+        self, host: host_view.HostView, needed: requirement.Requirement
     ) -> None:
         offered = [{builders.L3_0: dict(needed.resources)}]
 

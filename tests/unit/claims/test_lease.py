@@ -16,7 +16,7 @@ class LeaseTest(base.TestCase):
     def test_a_flavor_that_says_nothing(self) -> None:
         found = lease.parse({'hw:cpu_policy': 'shared'})
 
-        self.assertEqual(lease.Lease(), found)
+        self.assertEqual(lease.FlavorLease(), found)
         self.assertFalse(found.is_lent)
 
     def test_all_keys(self) -> None:
@@ -29,7 +29,7 @@ class LeaseTest(base.TestCase):
         )
 
         self.assertEqual(
-            lease.Lease(
+            lease.FlavorLease(
                 max_seconds=7200,
                 is_preemptible=True,
                 drain_seconds=60,

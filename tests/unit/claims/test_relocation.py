@@ -15,7 +15,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.claims import decide
 from nova_ext_resources.claims import relocation
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -52,7 +52,9 @@ def make_mover(
     )
 
 
-def plan(host: view.HostView, *movers: relocation.Mover) -> relocation.Plan:
+def plan(
+    host: host_view.HostView, *movers: relocation.Mover
+) -> relocation.RelocationPlan:
     return relocation.plan(
         host, movers, trackers=test_decide.TRACKERS, tests=TESTS
     )
@@ -60,7 +62,7 @@ def plan(host: view.HostView, *movers: relocation.Mover) -> relocation.Plan:
 
 class PlanTest(base.TestCase):
     def assert_chosen(
-        self, found: relocation.Plan, *expected: Mapping[str, str]
+        self, found: relocation.RelocationPlan, *expected: Mapping[str, str]
     ) -> None:
         self.assertIsNone(found.refusal)
         self.assertEqual(
@@ -239,7 +241,7 @@ class PlanTest(base.TestCase):
 
         for mover in [] if found.refusal else movers:
             (rp_uuid,) = found.chosen[mover.consumer_uuid].values()
-            held = decide.take(
+            held = decide.allocate(
                 host,
                 dataclasses.replace(
                     mover.request, allocations={rp_uuid: mover.amounts}

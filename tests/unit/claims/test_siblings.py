@@ -15,7 +15,7 @@ from nova_ext_resources.claims.trackers import bandwidth
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -31,7 +31,7 @@ CACHES: tuple[str, ...] = (
 
 def make_host(
     free: Sequence[int] = (100, 100, 100, 100), *, follows: bool = False
-) -> view.HostView:
+) -> host_view.HostView:
     """Make a host with four caches.
 
     :param free: percent of bandwidth of each
@@ -44,7 +44,7 @@ def make_host(
         tracked[rp_uuid, builders.WAYS] = builders.make_ways(
             cpus=cpus, follows_tasks=follows
         )
-        tracked[rp_uuid, classes.PERCENT] = view.Tracked(
+        tracked[rp_uuid, classes.PERCENT] = host_view.Tracked(
             tracker='bandwidth',
             state=bandwidth.BandwidthState(100, 100 - free[number], 10),
             inventory=builders.make_inventory(100),
@@ -52,12 +52,12 @@ def make_host(
             cpus=cpus,
             follows_tasks=follows,
         )
-    return view.HostView(tracked=tracked)
+    return host_view.HostView(tracked=tracked)
 
 
 class TestFindPlace(base.TestCase):
     def relocate(
-        self, host: view.HostView, **fields: Any
+        self, host: host_view.HostView, **fields: Any
     ) -> assignment.ClaimRequest | None:
         decision = test_decide.ask(host, builders.make_request(**fields))
         return decision.request if decision.fits else None
@@ -113,7 +113,7 @@ class TestFindPlace(base.TestCase):
     def test_resources_that_imply_nothing_stay_where_they_are(self) -> None:
         other: str = uuidsentinel.other_pool
         host = builders.make_view(seats=1)
-        host = view.HostView(
+        host = host_view.HostView(
             tracked={
                 **host.tracked,
                 (other, builders.SEATS): builders.make_count(9),
@@ -128,7 +128,7 @@ class TestFindPlace(base.TestCase):
 
     def test_other_classes_of_the_same_provider_stay(self) -> None:
         host = builders.make_view()
-        host = view.HostView(
+        host = host_view.HostView(
             tracked={
                 **host.tracked,
                 (builders.L3_0, builders.SEATS): builders.make_count(9),
@@ -154,7 +154,7 @@ class TestFindPlace(base.TestCase):
         host=test_decide.hosts, cpu=st.integers(min_value=0, max_value=47)
     )
     def test_what_it_finds_fits_and_is_the_same_amount(
-        self, host: view.HostView, cpu: int
+        self, host: host_view.HostView, cpu: int
     ) -> None:
         moved = self.relocate(host, cpus=[cpu])
 
@@ -360,7 +360,7 @@ class TestFindPlace(base.TestCase):
             other = dataclasses.replace(host.tracked[place], **change)
             with self.subTest(change=change):
                 moved = self.relocate(
-                    view.HostView(tracked={**host.tracked, place: other}),
+                    host_view.HostView(tracked={**host.tracked, place: other}),
                     allocations={CACHES[0]: {builders.WAYS: 2}},
                     cpus=[12],
                 )
@@ -372,7 +372,7 @@ class TestFindPlace(base.TestCase):
     ) -> None:
         full, free = CACHES[:2]
         implied = (builders.RDT, builders.CLOS)
-        host = view.HostView(
+        host = host_view.HostView(
             tracked={
                 (builders.RDT, builders.CLOS): builders.make_count(8),
                 **{

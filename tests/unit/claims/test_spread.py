@@ -13,8 +13,8 @@ from nova_ext_resources.claims import spread
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -26,7 +26,7 @@ PERCENT = classes.PERCENT
 FIRST, SECOND, THIRD, FOURTH = test_siblings.CACHES
 
 
-def make_host(host: view.HostView | None = None) -> view.HostView:
+def make_host(host: host_view.HostView | None = None) -> host_view.HostView:
     """Make a host of four caches, with four CPUs each, that spreads."""
     return dataclasses.replace(
         host or test_siblings.make_host(),
@@ -49,7 +49,7 @@ def ask(
     allocations: dict[str, dict[str, int]],
     cpus: tuple[int, ...],
     *,
-    host: view.HostView | None = None,
+    host: host_view.HostView | None = None,
     **groups: Any,
 ) -> decide.Decision:
     return test_decide.ask(
@@ -113,7 +113,7 @@ class SpreadTest(base.TestCase):
     def test_one_domain_without_room_is_the_reason(self) -> None:
         host = make_host()
         full = host.tracked[SECOND, WAYS]
-        taken, _ = test_decide.TRACKERS['cache_ways'].take(full.state, 9)
+        taken, _ = test_decide.TRACKERS['cache_ways'].allocate(full.state, 9)
         host = host.with_state((SECOND, WAYS), taken)
 
         decision = ask({FIRST: {WAYS: 4}}, (0, 4), host=host)
@@ -158,8 +158,8 @@ class SpreadTest(base.TestCase):
 
         self.assertEqual(
             {
-                f'let one request group alone request {WAYS}, so that this '
-                'host gives the server as much in each cache'
+                f'request {WAYS} in one request group only, so that this '
+                'host gives the server the same amount in each cache'
             },
             {one.reason.split('; ')[1] for one in decision.shortfalls},
         )

@@ -8,16 +8,16 @@ import subprocess
 import sys
 import time
 
-from cloud import child
-from cloud import errors
-from cloud import folder as folders
+from dev.cloud import child
+from dev.cloud import errors
+from dev.cloud import folder as folders
 from tests import base
 
 _SECONDS = 60.0
 
 #: A parent that starts a child, says its process id, and waits.
 _PARENT = """
-import pathlib, sys, time; from cloud import child, folder
+import pathlib, sys, time; from dev.cloud import child, folder
 made = child.Child('it', 'timeit', ['-n1', sys.argv[2]],
                    folder=folder.Folder(pathlib.Path(sys.argv[1])))
 made.start()
@@ -218,7 +218,7 @@ class ProgramTest(base.TestCase):
         made = child.Child(
             'it',
             sys.executable,
-            ['-P', '-c', 'import cloud.full'],
+            ['-P', '-c', 'import dev.cloud.full'],
             folder=self.folder,
         )
         made.start()

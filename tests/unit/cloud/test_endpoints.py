@@ -3,7 +3,7 @@
 
 import urllib.parse
 
-from cloud import endpoints
+from dev.cloud import endpoints
 from tests import base
 
 

@@ -3,12 +3,12 @@
 
 import pathlib
 
-from cloud import journal
+from dev.cloud import journal
 from tests import base
 
 _OLD = '2026-11-21 10:40:00.1 77 INFO nova.old [-] first\n'
 _NEW = (
-    '2026-11-21 10:40:01.2 77 WARNING nova_ext_resources.host.resources '
+    '2026-11-21 10:40:01.2 77 WARNING nova_ext_resources.host.manager '
     '[None req-1 - - - - - -] [instance: 5f0c] node1 refuses\n'
     'a line of a traceback\n'
     '2026-11-21 10:40:01.3 77 ERROR nova.x [-] broken\n'
@@ -39,7 +39,7 @@ class JournalTest(base.TestCase):
         line = self.journal.since(0)[0]
 
         self.assertEqual('5f0c', line.server)
-        self.assertEqual('nova_ext_resources.host.resources', line.logger)
+        self.assertEqual('nova_ext_resources.host.manager', line.logger)
 
     def test_all_words_must_be_in_the_line(self) -> None:
         self.path.write_text(_NEW)

@@ -2,7 +2,7 @@
 
 import os
 
-from cloud import mounts
+from dev.cloud import mounts
 from tests import base
 
 _TABLE = """\

@@ -4,7 +4,7 @@
 import json
 from typing import Any
 
-from cloud import network
+from dev.cloud import network
 from tests import base
 
 

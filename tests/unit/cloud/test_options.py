@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-from cloud import options
-from cloud import settings
+from dev.cloud import options
+from dev.cloud import settings
 from tests import base
 
 

@@ -3,8 +3,8 @@
 import pathlib
 import sys
 
-from cloud import errors
-from cloud import programs
+from dev.cloud import errors
+from dev.cloud import programs
 from tests import base
 
 

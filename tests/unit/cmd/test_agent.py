@@ -42,12 +42,12 @@ class ReportTest(base.TestCase):
     def test_a_host_that_is_not_well_is_alive(self) -> None:
         self.assertEqual(
             b'STATUS=host cpu1: failing\nWATCHDOG=1',
-            self.hear(alarm.NOT_IN_FORCE),
+            self.hear(alarm.NOT_APPLIED),
         )
 
     def test_one_that_is_not_read_is_not(self) -> None:
         """So that systemd starts it again."""
         self.assertEqual(
             b'STATUS=host cpu1: failing',
-            self.hear(alarm.NOT_IN_FORCE, alarm.STALLED),
+            self.hear(alarm.NOT_APPLIED, alarm.STALLED),
         )

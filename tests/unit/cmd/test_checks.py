@@ -25,7 +25,7 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.drivers.fpga import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import cpu
@@ -748,7 +748,9 @@ class LedgerTest(ChecksTestCase):
             raise err
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_ext_resources.host.ledger.Ledger', fail)
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.ledger.ledger.Ledger', fail
+            )
         )
 
         self.assert_untouched(WARNING, 'temporary files')
@@ -765,7 +767,7 @@ class LedgerTest(ChecksTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.host.ledger_copy._read_changes', change
+                'nova_ext_resources.host.ledger.snapshot._read_changes', change
             )
         )
 
@@ -856,13 +858,13 @@ class LedgerTest(ChecksTestCase):
         self.assert_result(FAILURE, 'change the owner', 'Ledger')
 
     def test_a_hand_over_that_has_not_ended(self) -> None:
-        journal.Journal(self.path).write(
+        journal.HandoverJournal(self.path).write(
             journal.Progress(
                 source='rmd', target='resctrl', phase=journal.Phase.RELEASED
             )
         )
 
-        self.assert_result(FAILURE, 'has not ended', 'Ledger')
+        self.assert_result(FAILURE, 'is not complete', 'Ledger')
 
 
 class PowerTest(ChecksTestCase):
@@ -879,7 +881,7 @@ class PowerTest(ChecksTestCase):
         found = self.run_with('rmd', cpu_power_management='True')
 
         self.assertEqual(FAILURE, found.code)
-        self.assertIn('set it to governor', found.details)
+        self.assertIn('set this option to governor', found.details)
 
     def test_all_else_does_not(self) -> None:
         for enforcer, options in (
@@ -1019,7 +1021,7 @@ class TuningTest(ChecksTestCase):
         )
         self.assert_tuning(
             FAILURE,
-            'what monitoring measures, which is off',
+            'the measurements of monitoring, which is off',
             is_monitored=False,
         )
 

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 
 from nova_ext_resources.cmd import downgrade_ledger
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from tests import base
 
@@ -72,7 +72,7 @@ class DowngradeTest(base.TestCase):
                 assignment.Entry(
                     consumer_uuid='migration',
                     server_uuid='server',
-                    purpose=assignment.Purpose.KEPT,
+                    purpose=assignment.Purpose.MIGRATION_SOURCE,
                     assignments=(),
                 )
             )

@@ -11,8 +11,8 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.cmd import checks
+from nova_ext_resources.conf.drivers import resctrl
 from nova_ext_resources.conf import reader
-from nova_ext_resources.conf import resctrl
 from tests import base
 
 ROOT = pathlib.Path(__file__).parents[3]

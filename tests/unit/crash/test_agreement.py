@@ -11,7 +11,7 @@ from tests import base
 from tests.crash import agreement
 from tests.unit.crash import left
 
-_ELSEWHERE = 'and placement has allocated to it resources of other hosts only'
+_ELSEWHERE = 'but has allocations of other hosts only'
 
 
 class AlarmsTestCase(base.TestCase):
@@ -76,7 +76,9 @@ class ServerElsewhereTest(AlarmsTestCase):
 
     def is_right(self, **given: Any) -> bool:
         given = {'guests': {'server': 1}, **given}
-        return self.judge(alarm.SERVER_ELSEWHERE, host='host2', **given)
+        return self.judge(
+            alarm.GUEST_HERE_SERVER_ELSEWHERE, host='host2', **given
+        )
 
     def add(self, status: str, **given: Any) -> None:
         """Add a move that came later."""
@@ -119,7 +121,7 @@ class ServerElsewhereTest(AlarmsTestCase):
 
     def test_placement_may_have_it_on_the_former_host_again(self) -> None:
         entry = left.make_entry(
-            2, host='host2', purpose=assignment.Purpose.INCOMING
+            2, host='host2', purpose=assignment.Purpose.MIGRATION_DEST
         )
         given = {'host': 'host2', 'text': _ELSEWHERE}
         for guests, expected in (({'server': 1}, True), ({}, False)):
@@ -144,7 +146,7 @@ class NotInPlacementTest(AlarmsTestCase):
 
     def test_it_is_right_if_it_says_so(self) -> None:
         self.assertTrue(self.is_right(_ELSEWHERE))
-        self.assertFalse(self.is_right('as after a rebuild that failed'))
+        self.assertFalse(self.is_right('for example after a failed rebuild'))
 
     def test_not_if_placement_has_it_nowhere(self) -> None:
         self.left.allocations = {}
@@ -167,17 +169,19 @@ class NotHeldTest(AlarmsTestCase):
         self.left.allocations = {'server': {'cache2': 2, 'node2': 2}}
 
     def test_it_is_right(self) -> None:
-        self.assertTrue(self.judge(alarm.NOT_HELD, host='host2'))
+        self.assertTrue(self.judge(alarm.STALE_ALLOCATION, host='host2'))
 
     def test_not_if_nova_has_the_server_there(self) -> None:
         self.left.server.host = 'host2'
 
-        self.assertFalse(self.judge(alarm.NOT_HELD, host='host2'))
+        self.assertFalse(self.judge(alarm.STALE_ALLOCATION, host='host2'))
 
     def test_not_if_the_host_holds_it(self) -> None:
         entry = left.make_entry(2, host='host2')
 
-        self.assertFalse(self.judge(alarm.NOT_HELD, entry, host='host2'))
+        self.assertFalse(
+            self.judge(alarm.STALE_ALLOCATION, entry, host='host2')
+        )
 
 
 class NotInForceTest(AlarmsTestCase):
@@ -195,7 +199,7 @@ class NotInForceTest(AlarmsTestCase):
         self.applied = left.make_entry(2, 'other', cpus=frozenset({25, 26}))
 
     def is_right(self, *entries: Any) -> bool:
-        return self.judge(alarm.NOT_IN_FORCE, *entries)
+        return self.judge(alarm.NOT_APPLIED, *entries)
 
     def test_it_is_right(self) -> None:
         self.assertTrue(self.is_right(self.claimed, self.applied))
@@ -218,7 +222,7 @@ class NotInForceTest(AlarmsTestCase):
 
     def test_not_without_a_kill_or_of_a_server_that_was_built(self) -> None:
         entries = self.claimed, self.applied
-        self.assertFalse(self.judge(alarm.NOT_IN_FORCE, *entries, killed=()))
+        self.assertFalse(self.judge(alarm.NOT_APPLIED, *entries, killed=()))
 
         self.left.server.vm_state = 'active'
         self.assertFalse(self.is_right(*entries))

@@ -12,7 +12,7 @@ from tests.unit.crash import left
 
 Move = left.Move
 
-_TOLD = (alarm.NOT_HELD, 'move', 'text')
+_TOLD = (alarm.STALE_ALLOCATION, 'move', 'text')
 
 
 class LeftTestCase(base.TestCase):
@@ -43,7 +43,7 @@ class AbandonedTest(LeftTestCase):
         }
         self.told = [
             (alarm.NOT_RECORDED, 'server', 'text'),
-            (alarm.NOT_HELD, 'move', 'text'),
+            (alarm.STALE_ALLOCATION, 'move', 'text'),
         ]
 
     def find(self, **given: Any) -> list[str | None]:
@@ -70,7 +70,7 @@ class AbandonedTest(LeftTestCase):
 
     def test_an_alarm_of_a_move_that_names_the_server_will_do(self) -> None:
         text = 'this is a live-migration of server server that Nova has here'
-        self.told = [(alarm.NOT_HELD, 'former', text)]
+        self.told = [(alarm.STALE_ALLOCATION, 'former', text)]
 
         self.assertNotIn(None, self.find())
 
@@ -120,7 +120,9 @@ class AbandonedTest(LeftTestCase):
             'taker': {'cache1': 3, 'node1': 2},
             'move': {'cache1': 2, 'node1': 2},
         }
-        return left.make_entry(2, 'taker', purpose=left.Purpose.KEPT)
+        return left.make_entry(
+            2, 'taker', purpose=left.Purpose.MIGRATION_SOURCE
+        )
 
     def test_the_next_move_to_elsewhere_has_it_under_its_own_uuid(
         self,
@@ -143,7 +145,9 @@ class AbandonedTest(LeftTestCase):
         self.server.host = 'host2'
         self.left.moves.insert(0, Move(uuid='former', id=0, status='finished'))
         self.left.allocations = {'former': {'cache1': 3, 'node1': 2}}
-        kept = left.make_entry(2, 'former', purpose=left.Purpose.KEPT)
+        kept = left.make_entry(
+            2, 'former', purpose=left.Purpose.MIGRATION_SOURCE
+        )
 
         found = self.compare(
             kept, problems=[(alarm.NOT_RECORDED, 'former', '')]
@@ -237,7 +241,7 @@ class TakenBackTest(LeftTestCase):
             'move': {'cache1': 2, 'node1': 2},
         }
         self.entry = left.make_entry(
-            3, host='host2', purpose=left.Purpose.INCOMING
+            3, host='host2', purpose=left.Purpose.MIGRATION_DEST
         )
 
     def find(self, *entries: Any) -> list[str | None]:
@@ -288,7 +292,9 @@ class ComingLiveTest(LeftTestCase):
         self.left.allocations = {'server': {'cache1': 2, 'node1': 2}}
 
     def find(self) -> list[str | None]:
-        entry = left.make_entry(3, host='host2', purpose=left.Purpose.INCOMING)
+        entry = left.make_entry(
+            3, host='host2', purpose=left.Purpose.MIGRATION_DEST
+        )
         return self.compare(entry, host='host2')
 
     def test_it_is_accepted_with_and_without_a_task(self) -> None:
@@ -317,7 +323,7 @@ class TransferredTest(LeftTestCase):
         self.left.moves = [self.move]
         self.left.allocations = {'server': {'cache1': 2, 'node1': 2}}
         self.entry = left.make_entry(
-            2, host='host2', purpose=left.Purpose.INCOMING
+            2, host='host2', purpose=left.Purpose.MIGRATION_DEST
         )
         self.told = [(alarm.NOT_IN_PLACEMENT, 'server', 'text')]
 

@@ -42,7 +42,7 @@ class KeptTest(base.TestCase):
         self.left.allocations = {'server': {'cache1': 3}}
         self.assertFalse(self.is_kept(2, alarm.NOT_IN_PLACEMENT))
         self.assertTrue(self.is_kept(2, alarm.NOT_RECORDED))
-        self.assertTrue(self.is_kept(2, alarm.NOT_HELD))
+        self.assertTrue(self.is_kept(2, alarm.STALE_ALLOCATION))
 
     def test_an_alarm_of_another_server_tells_nothing(self) -> None:
         seen = self.left.see(
@@ -75,7 +75,7 @@ class AlarmTest(base.TestCase):
         self.assertTrue(self.judge(alarm.NOT_IN_PLACEMENT).ours)
 
     def test_nor_does_one_of_a_server_that_has_less(self) -> None:
-        for name in (alarm.NOT_IN_FORCE, alarm.UNITS_HELD_TWICE):
+        for name in (alarm.NOT_APPLIED, alarm.UNITS_HELD_TWICE):
             self.assertTrue(self.judge(name).ours)
 
 

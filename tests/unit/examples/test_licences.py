@@ -10,9 +10,9 @@ import shutil
 import tempfile
 from typing import Any
 
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources import exception
-from nova_ext_resources.host import discovery
+from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources import plugins as plugins_mod
 from tests.unit import builders
 from tests.unit.drivers import contract
@@ -54,12 +54,12 @@ class TestLicences(contract.InventoryProviderContract):
         with open(path, 'w', encoding='utf-8') as file:
             file.write(text)
 
-    def make_plugin(self) -> plugin_base.InventoryProvider:
+    def make_plugin(self) -> base.InventoryProvider:
         return self.plugin_class(
             self.make_options(folder=self.folder), 'host-1'
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         shutil.rmtree(self.folder)
         self.addCleanup(os.makedirs, self.folder)
 

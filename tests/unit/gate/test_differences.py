@@ -4,8 +4,8 @@
 
 from typing import Any
 
+from dev.gate import differences
 from tests import base
-from tools.gate import differences
 
 SERVER = differences.Server(uuid='vm', host='a', ways=2)
 

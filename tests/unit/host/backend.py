@@ -13,11 +13,11 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import publication
 from tests.unit.host import with_host
 
@@ -30,7 +30,7 @@ THIRD = uuidsentinel.third
 
 
 def find_inventory(
-    host: host_mod.HostResources, rp_uuid: str, resource_class: str
+    host: manager.HostManager, rp_uuid: str, resource_class: str
 ) -> inventory.Inventory:
     tree = {one.rp_uuid: one for one in host.providers()}
     return tree[rp_uuid].inventories[resource_class]
@@ -52,7 +52,7 @@ class BackendSuite(with_host.BackendTestCase):
         return mask >> self.LOWEST
 
     @abc.abstractmethod
-    def make_backend_host(self) -> host_mod.HostResources:
+    def make_backend_host(self) -> manager.HostManager:
         """Make a host that has looked at the backend."""
 
     @abc.abstractmethod
@@ -84,7 +84,7 @@ class BackendSuite(with_host.BackendTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.host = self.make_backend_host()
 
-    def reopen(self) -> host_mod.HostResources:
+    def reopen(self) -> manager.HostManager:
         """Restart the service."""
         self.host.close()
         return self.make_backend_host()
@@ -313,7 +313,7 @@ class BackendSuite(with_host.BackendTestCase):
             {SERVER: 'applied', OTHER: 'applied'}, self.read_rows()
         )
         (problem,) = self.host.problems
-        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
         self.assertEqual(1, self.log.output.count(str(problem)))
         self.remove_foreign('db')
         self.host.heal()
@@ -332,7 +332,7 @@ class BackendSuite(with_host.BackendTestCase):
 
         (problem,) = again.problems
         self.assertEqual(
-            (alarm.STRANGER_IN_FORCE, SERVER),
+            (alarm.UNKNOWN_SETTINGS, SERVER),
             (problem.alarm, problem.subject),
         )
         self.assertEqual(1, self.log.output.count(str(problem)))
@@ -385,7 +385,7 @@ class BackendSuite(with_host.BackendTestCase):
 
         self.assertEqual(before, self.count_changes())
 
-    def make_overlap(self) -> host_mod.HostResources:
+    def make_overlap(self) -> manager.HostManager:
         """Give two servers the same ways in the ledger, and restart."""
         first = self.start(self.host, SERVER, 2, cpus=frozenset({1}))
         entry = self.start(self.host, OTHER, 2, cpus=frozenset({2}))

@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 from oslo_config import cfg
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import ledger as ledger_mod
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources import plugins as plugins_mod
 from tests.unit.host import with_host
 
@@ -57,52 +57,52 @@ _GETTING = b'GET '
 _COMMANDS = ('write', 'mkdir', 'rmdir')
 
 
-def claim_neighbour(host: host_mod.HostResources) -> None:
+def claim_neighbour(host: manager.HostManager) -> None:
     """Return the neighbour what it has."""
     host.claim(with_host.make_claim(NEIGHBOUR, 2, cpus=frozenset({3})))
     host.apply(NEIGHBOUR)
 
 
-def come_and_go(host: host_mod.HostResources) -> None:
+def come_and_go(host: manager.HostManager) -> None:
     """Build a server and delete it."""
     host.claim(with_host.make_claim(SERVER, 3))
     host.apply(SERVER)
     host.release(SERVER)
 
 
-def come_and_go_floating(host: host_mod.HostResources) -> None:
+def come_and_go_floating(host: manager.HostManager) -> None:
     """Do the same with one whose CPUs float."""
     host.claim(with_host.make_claim(SERVER, 3, cpus=None))
     host.apply(SERVER)
     host.release(SERVER)
 
 
-def leave(host: host_mod.HostResources) -> None:
+def leave(host: manager.HostManager) -> None:
     """Hold what a server has for its way back."""
-    host.hold(SERVER, MIGRATION)
+    host.park(SERVER, MIGRATION)
 
 
-def come_back(host: host_mod.HostResources) -> None:
+def come_back(host: manager.HostManager) -> None:
     """Revert that."""
-    host.take_back(SERVER, MIGRATION)
+    host.unpark(SERVER, MIGRATION)
 
 
-def exchange(host: host_mod.HostResources) -> None:
+def exchange(host: manager.HostManager) -> None:
     """Hold what a server has, and give it what it gets on its host."""
-    host.hold(SERVER, MIGRATION)
+    host.park(SERVER, MIGRATION)
 
 
-def claim_again(host: host_mod.HostResources) -> None:
+def claim_again(host: manager.HostManager) -> None:
     """Claim more for a server whose guest runs."""
     host.claim(with_host.make_claim(SERVER, 3), is_running=True)
 
 
-def heal(host: host_mod.HostResources) -> None:
+def heal(host: manager.HostManager) -> None:
     """Do what a service does when it starts."""
     host.reconcile([NEIGHBOUR])
 
 
-SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
+SCENARIOS: dict[str, Callable[[manager.HostManager], None]] = {
     'come_and_go': come_and_go,
     'come_and_go_floating': come_and_go_floating,
     'heal': heal,
@@ -113,40 +113,36 @@ SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
 }
 
 
-def claim(
-    host: host_mod.HostResources, uuid: str, ways: int, cpu: int
-) -> None:
+def claim(host: manager.HostManager, uuid: str, ways: int, cpu: int) -> None:
     """Claim for a server that is built here."""
     host.claim(with_host.make_claim(uuid, ways, cpus=frozenset({cpu})))
 
 
 def claim_move(
-    host: host_mod.HostResources, uuid: str, server: str, ways: int, cpu: int
+    host: manager.HostManager, uuid: str, server: str, ways: int, cpu: int
 ) -> None:
     """Claim for a server that moves here."""
     made = with_host.make_claim(uuid, ways, cpus=frozenset({cpu}))
     host.claim(dataclasses.replace(made, server_uuid=server), is_move=True)
 
 
-def hold_again(
-    host: host_mod.HostResources, server: str, migration: str
-) -> None:
+def hold_again(host: manager.HostManager, server: str, migration: str) -> None:
     """Do what is left to do of it before the guest starts on its own host."""
-    host.hold(server, migration, is_retry=True)
+    host.park(server, migration, is_retry=True)
 
 
-CALLS: dict[str, Callable[..., None]] = {
+CALLS: dict[str, Callable[..., object]] = {
     'claim': claim,
     'claim_move': claim_move,
-    'apply': host_mod.HostResources.apply,
-    'hold': host_mod.HostResources.hold,
+    'apply': manager.HostManager.apply,
+    'park': manager.HostManager.park,
     'hold_again': hold_again,
-    'take_back': host_mod.HostResources.take_back,
-    'release': host_mod.HostResources.release,
+    'unpark': manager.HostManager.unpark,
+    'release': manager.HostManager.release,
 }
 
 
-def play(host: host_mod.HostResources, calls: Sequence[Sequence[Any]]) -> None:
+def play(host: manager.HostManager, calls: Sequence[Sequence[Any]]) -> None:
     """Do what Nova has a driver do, one after the other."""
     for name, *arguments in calls:
         CALLS[name](host, *arguments)

@@ -10,11 +10,11 @@ import time
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.drivers.resctrl.kernel import procfs
+from nova_ext_resources.drivers.resctrl.guest import procfs
 from nova_ext_resources import exception
+from nova_ext_resources.facts import guest as guest_obj
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import guest as guest_obj
 from tests.unit import builders
 from tests.unit import guests
 from tests.unit.host import with_host
@@ -175,7 +175,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
     def assert_absent(self, err: object) -> None:
         self.assertIn(
-            f'The hypervisor runs it as {NAME}, but no process', str(err)
+            f'The hypervisor runs it as {NAME}, but no trusted', str(err)
         )
 
     def test_a_server_that_runs_and_is_not_found_does_not_start(self) -> None:
@@ -220,7 +220,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
             (problem,) = self.heal()
 
             self.assertEqual(
-                (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+                (alarm.NOT_APPLIED, SERVER), (problem.alarm, problem.subject)
             )
             self.assert_absent(problem.text)
             self.assert_agreement(self.host)
@@ -551,7 +551,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
             self.assert_inside(guest)
         (problem,) = self.host.problems
-        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
         self.assertIn('does not report which guests run', problem.text)
         self.is_silent = False
         self.assertEqual((), self.heal())
@@ -582,9 +582,9 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assert_inside(guest)
 
     def test_a_cgroup_with_an_odd_name_stops_no_scan(self) -> None:
-        read = procfs.Reader.read
+        read = procfs.ProcReader.read
 
-        def read_odd(reader: procfs.Reader, path: str) -> bytes:
+        def read_odd(reader: procfs.ProcReader, path: str) -> bytes:
             if path.endswith('/cgroup'):
                 return b'0::/user.slice/a\x0bb\nnothing\n'
             return read(reader, path)
@@ -592,7 +592,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.run_guest()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.drivers.resctrl.kernel.procfs.Reader.read',
+                'nova_ext_resources.drivers.resctrl.guest.procfs.ProcReader.read',
                 read_odd,
             )
         )

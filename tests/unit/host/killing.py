@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from tests.unit.host import dying
 from tests.unit.host import with_host
@@ -32,7 +32,7 @@ class KilledCases(with_host.BackendTestCase):
         """Return name and options of the backend, for the other process."""
 
     @abc.abstractmethod
-    def restart(self) -> host_mod.HostResources:
+    def restart(self) -> manager.HostManager:
         """Make a host that has looked at the backend."""
 
     @abc.abstractmethod
@@ -75,7 +75,7 @@ class KilledCases(with_host.BackendTestCase):
         host.close()
 
     def assert_mended(
-        self, host: host_mod.HostResources, before: assignment.Entry
+        self, host: manager.HostManager, before: assignment.Entry
     ) -> None:
         self.assertEqual((), host.problems)
         self.assert_agreement(host)

@@ -9,10 +9,10 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import moves
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.facts import consumer_role
+from nova_ext_resources.host import manager
+from nova_ext_resources.host.reconcile import ended_migrations
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import role as role_obj
 from tests.unit.host import backend
 from tests.unit.host import with_host
 
@@ -22,7 +22,7 @@ MIGRATION = uuidsentinel.migration
 
 State = assignment.State
 Purpose = assignment.Purpose
-Role = role_obj.Role
+Role = consumer_role.Role
 
 #: On which the server is pinned after a move to its own host.
 NEW_CPUS = frozenset({3, 4})
@@ -32,17 +32,17 @@ class MovesSuite(with_host.BackendTestCase):
     """Six ways of each domain can be allocated."""
 
     #: State of what waits for a guest.
-    WAITS = State.HELD
+    WAITS = State.PARKED
 
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.host = self.make()
 
-    def make(self) -> host_mod.HostResources:
+    def make(self) -> manager.HostManager:
         raise NotImplementedError
 
-    def restart(self) -> host_mod.HostResources:
+    def restart(self) -> manager.HostManager:
         self.host.close()
         self.host = self.make()
         return self.host
@@ -97,7 +97,7 @@ class MovesSuite(with_host.BackendTestCase):
             self.host, with_host.DOMAINS[0], with_host.WAYS
         )
 
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
         self.assertEqual(SERVER, self.host.entries[MIGRATION].server_uuid)
@@ -114,32 +114,32 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_nobody_else_gets_what_is_held(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         self.start(self.host, OTHER, 2, cpus=frozenset({5}))
 
         self.assertEqual(0, self.count_ways())
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
         self.assert_agreement(self.host)
         self.assertEqual({OTHER, SERVER}, set(self.list_in_force()))
 
     def test_a_revert_applies_it_again(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
         self.assert_same(before, self.host.entries[SERVER])
         self.assert_agreement(self.host)
 
     def test_so_it_does_after_a_restart(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         self.restart().reconcile([MIGRATION])
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
         self.assertEqual((), self.host.problems)
 
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
         self.assert_same(before, self.host.entries[SERVER])
         self.assert_agreement(self.host)
@@ -148,7 +148,7 @@ class MovesSuite(with_host.BackendTestCase):
         self,
     ) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         self.restart().reconcile([SERVER])
 
@@ -158,7 +158,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_a_confirmation_releases_it(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         self.host.release(MIGRATION)
 
@@ -192,17 +192,20 @@ class MovesSuite(with_host.BackendTestCase):
         """Have a move bring what its guest never came for."""
         self.start(self.host, SERVER, 1)
         self.claim_move(3, is_here=True)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         return self.host.entries[SERVER]
 
     def test_a_move_keeps_what_a_former_one_has_brought(self) -> None:
         brought = self.bring()
         self.claim_move(2, is_here=True, migration=OTHER)
         for is_retry in (False, True):
-            self.host.hold(SERVER, OTHER, is_retry=is_retry)
+            self.host.park(SERVER, OTHER, is_retry=is_retry)
 
             self.assertEqual(
-                {SERVER: Purpose.INCOMING, OTHER: Purpose.KEPT},
+                {
+                    SERVER: Purpose.MIGRATION_DEST,
+                    OTHER: Purpose.MIGRATION_SOURCE,
+                },
                 self.list_purposes(),
             )
             self.assert_as_many(brought, self.host.entries[OTHER])
@@ -211,16 +214,24 @@ class MovesSuite(with_host.BackendTestCase):
         brought = self.bring()
         self.host.release(MIGRATION)
 
-        self.host.hold(SERVER, OTHER)
+        self.host.park(SERVER, OTHER)
 
-        self.assertEqual({OTHER: Purpose.KEPT}, self.list_purposes())
+        self.assertEqual(
+            {OTHER: Purpose.MIGRATION_SOURCE}, self.list_purposes()
+        )
         self.assert_as_many(brought, self.host.entries[OTHER])
 
     def test_what_a_move_brought_before_a_kill_can_be_given_back(self) -> None:
         # Killed before the guest came; Nova has the server here.
         for is_here, kept in (
-            (False, {MIGRATION: Purpose.KEPT}),
-            (True, {MIGRATION: Purpose.KEPT, SERVER: Purpose.INCOMING}),
+            (False, {MIGRATION: Purpose.MIGRATION_SOURCE}),
+            (
+                True,
+                {
+                    MIGRATION: Purpose.MIGRATION_SOURCE,
+                    SERVER: Purpose.MIGRATION_DEST,
+                },
+            ),
         ):
             with self.subTest(is_here=is_here):
                 self.host.claim(with_host.make_claim(SERVER, 2), is_move=True)
@@ -228,10 +239,10 @@ class MovesSuite(with_host.BackendTestCase):
                 if is_here:
                     self.claim_move(4, is_here=True)
 
-                self.host.hold(SERVER, MIGRATION)
+                self.host.park(SERVER, MIGRATION)
 
                 self.assertEqual(kept, self.list_purposes())
-                self.host.take_back(SERVER, MIGRATION)
+                self.host.unpark(SERVER, MIGRATION)
                 self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
                 self.assert_agreement(self.host)
                 self.host.release(SERVER)
@@ -242,10 +253,14 @@ class MovesSuite(with_host.BackendTestCase):
         self.host.prepare(SERVER)
 
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
-        self.assertEqual({SERVER: Purpose.INCOMING}, self.list_purposes())
+        self.assertEqual(
+            {SERVER: Purpose.MIGRATION_DEST}, self.list_purposes()
+        )
         self.assertEqual([SERVER], [*self.list_in_force()])
         self.restart().reconcile([SERVER])
-        self.assertEqual({SERVER: Purpose.INCOMING}, self.list_purposes())
+        self.assertEqual(
+            {SERVER: Purpose.MIGRATION_DEST}, self.list_purposes()
+        )
         self.host.apply(SERVER)
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
         self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
@@ -254,7 +269,9 @@ class MovesSuite(with_host.BackendTestCase):
     def test_one_that_arrives_unprepared_is_applied_then(self) -> None:
         self.claim_move(4)
 
-        moves.finish(self.host, self.host.entries, {SERVER: Role.ARRIVED})
+        ended_migrations.finish(
+            self.host, self.host.entries, {SERVER: Role.ARRIVED}
+        )
 
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
         self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
@@ -280,7 +297,7 @@ class MovesSuite(with_host.BackendTestCase):
         )
         self.assertEqual(0, self.count_ways())
 
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         kept, own = self.host.entries[MIGRATION], self.host.entries[SERVER]
         self.assertEqual(
@@ -302,11 +319,11 @@ class MovesSuite(with_host.BackendTestCase):
     def test_on_one_host_a_revert_brings_the_former_units(self) -> None:
         before = self.start(self.host, SERVER, 2)
         self.claim_move(4, is_here=True)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         self.host.apply(SERVER)
         self.host.release(SERVER)
 
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
         after = self.host.entries[SERVER]
         self.assertEqual([SERVER], list(self.host.entries))
@@ -320,11 +337,11 @@ class MovesSuite(with_host.BackendTestCase):
         before = self.start(self.host, SERVER, 2)
         self.claim_move(4, is_here=True)
 
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
         self.assert_same(before, self.host.entries[SERVER])
         self.assertEqual(
-            Purpose.INCOMING, self.host.entries[MIGRATION].purpose
+            Purpose.MIGRATION_DEST, self.host.entries[MIGRATION].purpose
         )
 
     def test_the_guest_is_off_once_only(self) -> None:
@@ -335,16 +352,20 @@ class MovesSuite(with_host.BackendTestCase):
                     self.start(self.host, SERVER, old)
                 if new:
                     self.claim_move(new, is_here=True)
-                self.host.hold(SERVER, MIGRATION)
+                self.host.park(SERVER, MIGRATION)
                 before = dict(self.host.entries)
 
-                self.host.hold(SERVER, MIGRATION, is_retry=True)
+                self.host.park(SERVER, MIGRATION, is_retry=True)
 
                 self.assertEqual(before, dict(self.host.entries))
                 self.assertEqual(
                     {
-                        **({MIGRATION: Purpose.KEPT} if old else {}),
-                        **({SERVER: Purpose.INCOMING} if new else {}),
+                        **(
+                            {MIGRATION: Purpose.MIGRATION_SOURCE}
+                            if old
+                            else {}
+                        ),
+                        **({SERVER: Purpose.MIGRATION_DEST} if new else {}),
                     },
                     self.list_purposes(),
                 )
@@ -372,14 +393,14 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_to_a_flavor_without_resources_and_from_one(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
         self.assert_same(before, self.host.entries[SERVER])
         self.host.release(SERVER)
 
         self.claim_move(4, is_here=True)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         self.host.apply(SERVER)
 
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
@@ -387,7 +408,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_a_claim_replaces_what_former_moves_have_left(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
 
         self.claim_move(6)
 
@@ -402,9 +423,11 @@ class MovesSuite(with_host.BackendTestCase):
         ):
             with self.subTest(role):
                 self.start(self.host, SERVER, 4)
-                self.host.hold(SERVER, MIGRATION)
+                self.host.park(SERVER, MIGRATION)
 
-                moves.finish(self.host, self.host.entries, {MIGRATION: role})
+                ended_migrations.finish(
+                    self.host, self.host.entries, {MIGRATION: role}
+                )
 
                 self.assertEqual(left, [*self.host.entries])
                 self.assertEqual(2 if left else 6, self.count_ways())
@@ -417,24 +440,24 @@ class MovesSuite(with_host.BackendTestCase):
         said = self.log.output
 
         with self.host.starting(SERVER):
-            moves.finish(self.host, self.host.entries, role)
+            ended_migrations.finish(self.host, self.host.entries, role)
 
         self.assert_same(before, self.host.entries[SERVER])
         self.assertEqual(said, self.log.output)
-        moves.finish(self.host, self.host.entries, role)
+        ended_migrations.finish(self.host, self.host.entries, role)
         self.assertEqual({}, self.host.entries)
 
     def test_what_has_changed_since_nova_was_asked_is_left_alone(
         self,
     ) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
         before = self.host.entries
-        self.host.take_back(SERVER, MIGRATION)
-        self.host.hold(SERVER, MIGRATION)
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
+        self.host.park(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
-        moves.finish(
+        ended_migrations.finish(
             self.host, before, {MIGRATION: Role.LEFT, SERVER: Role.LEFT}
         )
 
@@ -444,9 +467,9 @@ class MovesSuite(with_host.BackendTestCase):
     def test_without_anything_held_the_own_entry_is_applied(self) -> None:
         before = self.start(self.host, SERVER, 4)
 
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
         self.assert_same(before, self.host.entries[SERVER])
         self.host.release(SERVER)
-        self.host.take_back(SERVER, MIGRATION)
+        self.host.unpark(SERVER, MIGRATION)
 
         self.assertEqual({}, self.host.entries)

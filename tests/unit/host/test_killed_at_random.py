@@ -22,14 +22,14 @@ import uuid
 
 from testtools import content
 
-from nova_ext_resources.host import moves
+from nova_ext_resources.facts import consumer_role
+from nova_ext_resources.host.reconcile import ended_migrations
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.testing import rmd_simulator
 from tests.unit.host import dying
 from tests.unit.host import with_host
 
-Role = role_obj.Role
+Role = consumer_role.Role
 State = assignment.State
 
 #: Of these each host has six.
@@ -139,7 +139,7 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
             self.converge(side)
 
     def choose_step(self, calls: list[Call]) -> int:
-        is_hold = any(name.startswith('hold') for name, *_rest in calls)
+        is_hold = any(name.startswith('park') for name, *_rest in calls)
         return self.chosen.randint(1, _STEPS_OF_HOLD if is_hold else _STEPS)
 
     def choose(self) -> tuple[str, Server]:
@@ -210,7 +210,7 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
             new.side,
             [('claim_move', consumer, one.uuid, new.ways, new.cpu)],
         )
-        yield one.own.side, [('hold', one.uuid, one.migration)]
+        yield one.own.side, [('park', one.uuid, one.migration)]
         yield new.side, [*(again if is_here else ()), ('apply', one.uuid)]
 
     def list_confirm(self, one: Server) -> Iterator[tuple[int, list[Call]]]:
@@ -223,7 +223,7 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
     def list_revert(self, one: Server) -> Iterator[tuple[int, list[Call]]]:
         assert one.kept is not None
         yield one.own.side, [('release', one.uuid)]
-        yield one.kept.side, [('take_back', one.uuid, one.migration)]
+        yield one.kept.side, [('unpark', one.uuid, one.migration)]
 
     # -- what Nova says afterwards -------------------------------------------
 
@@ -292,9 +292,9 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
             [u for u, role in roles.items() if role is not Role.LEFT],
             before=before,
         )
-        moves.finish(host, before, roles)
+        ended_migrations.finish(host, before, roles)
         # What repair has applied meanwhile waits for Nova's next answer.
-        moves.finish(host, host.entries, roles)
+        ended_migrations.finish(host, host.entries, roles)
         self.drop_unborn(host, expected)
         self.compare(host, expected)
         host.close()
@@ -308,7 +308,8 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
         for uuid_, role in self.roles.items():
             entry = host.find_entry(uuid_)
             is_back = role is Role.RETURNED and (
-                entry is not None and entry.purpose is assignment.Purpose.KEPT
+                entry is not None
+                and entry.purpose is assignment.Purpose.MIGRATION_SOURCE
             )
             roles[uuid_] = role if is_back else Role.LEFT
         return roles

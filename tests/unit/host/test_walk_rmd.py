@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import rmd_simulator
@@ -82,7 +82,7 @@ class RmdWalk(walking.Walk):
         self.is_blind = False
         self.stack.addCleanup(losses.forget_all)
 
-    def make_host(self) -> host_mod.HostResources:
+    def make_host(self) -> manager.HostManager:
         # A new process knows what is in files.
         losses.forget_all()
         return super().make_host()

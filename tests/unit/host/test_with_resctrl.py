@@ -11,7 +11,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl import enforcer as enforcer_mod
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -41,7 +41,7 @@ class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
     #: Classes of service that are not sold at all.
     KEPT_CLASSES = 1
 
-    def make_backend_host(self) -> host_mod.HostResources:
+    def make_backend_host(self) -> manager.HostManager:
         return self.make_resctrl_host(reserved_ways=5)
 
     def add_foreign(self, name: str, masks: dict[int, int]) -> None:
@@ -337,7 +337,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         (problem,) = self.heal()
 
         self.assertEqual(
-            (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+            (alarm.NOT_APPLIED, SERVER), (problem.alarm, problem.subject)
         )
         self.kernel.remove_group('db')
         self.assertEqual((), self.heal())
@@ -366,7 +366,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
             (problem,) = self.heal()
 
             self.assertEqual(
-                (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+                (alarm.NOT_APPLIED, SERVER), (problem.alarm, problem.subject)
             )
             self.assertIn('COS1 may fill its ways', str(problem))
             self.assert_put_back(entry)
@@ -845,7 +845,7 @@ class HiddenProcessesTest(with_resctrl.ResctrlHostTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.drivers.resctrl.kernel.processes.'
+                'nova_ext_resources.drivers.resctrl.guest.processes.'
                 'Processes.scan',
                 refuse,
             )

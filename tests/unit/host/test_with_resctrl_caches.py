@@ -8,7 +8,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.testing import resctrl
 from tests.unit.host import with_resctrl
@@ -51,7 +51,7 @@ class CachesTestCase(with_resctrl.ResctrlHostTestCase):
     def get_group(self, uuid: str, control: str) -> dict[int, int]:
         return self.get_masks(f'nova-{uuid}', control)
 
-    def heal(self, host: host_mod.HostResources) -> None:
+    def heal(self, host: manager.HostManager) -> None:
         host.refresh()
         host.heal()
         self.assertEqual((), host.problems)
@@ -258,7 +258,7 @@ class CdpTest(CachesTestCase):
         self.host.heal()
 
         (problem,) = self.host.problems
-        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
         self.assertIn('trait:CUSTOM_RDT_L3_CDP=required', str(problem))
         self.kernel.remount(['cdp'])
         self.heal(self.host)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import threading
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import guest as guest_obj
+from nova_ext_resources.facts import guest
 from tests.unit import guests
 from tests.unit.host import test_with_resctrl_pools as pools
 
@@ -30,7 +30,7 @@ class GuestsTest(pools.PoolsTestCase):
         super().setUp()
         self.reopen(shared_ways=3, pid_path=self.folder)
 
-    def list_running(self) -> dict[str, guest_obj.Guest] | None:
+    def list_running(self) -> dict[str, guest.Guest] | None:
         self.asked.append(self.is_locked())
         answer = super().list_running()
         if self.meanwhile:
@@ -54,7 +54,7 @@ class GuestsTest(pools.PoolsTestCase):
         path = f'{self.folder}/vm-{uuid}.pid'
         made = self.useFixture(guests.Guest(path, 3, '-pidfile'))
         number = len(self.running) + 1
-        self.running[uuid] = guest_obj.Guest(name=f'vm-{uuid}', number=number)
+        self.running[uuid] = guest.Guest(name=f'vm-{uuid}', number=number)
         self.join(uuid)
         return made
 

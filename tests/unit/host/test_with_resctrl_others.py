@@ -10,8 +10,8 @@ from oslo_utils.fixture import uuidsentinel
 from oslo_utils import uuidutils
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.guest import processes
 from nova_ext_resources.drivers.resctrl.kernel import group_files
-from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.testing import resctrl
@@ -127,7 +127,7 @@ class KeptTest(AstrayTestCase):
     def check_alarm(self) -> None:
         [problem] = self.heal()
         self.assertEqual(
-            (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+            (alarm.NOT_APPLIED, SERVER), (problem.alarm, problem.subject)
         )
         self.assertIn(
             f'take the threads of the server out of {LOW}', problem.text
@@ -137,7 +137,7 @@ class KeptTest(AstrayTestCase):
         for _ in range(2):
             self.check_alarm()
 
-        self.assertIn('have the software whose group this is', self.log.output)
+        self.assertIn('configure the software of this group', self.log.output)
         self.assert_agreement(self.host)
 
     def test_all_else_of_the_server_is_restored(self) -> None:
@@ -340,7 +340,7 @@ class IoTest(with_resctrl.ResctrlHostTestCase):
             self.host.refresh()
             self.host.heal()
             [problem] = self.host.problems
-            self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+            self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
             self.assertIn(
                 f'I/O devices may fill its ways {mask & -mask:x} of L3_0',
                 problem.text,

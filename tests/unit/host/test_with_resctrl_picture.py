@@ -8,11 +8,11 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.inspection import legend
-from nova_ext_resources.inspection import rows as rows_mod
-from nova_ext_resources.objects import holders
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.inspection import rows
+from nova_ext_resources.objects.documents import holders
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import publication
 from tests.unit import builders
 from tests.unit.host import with_resctrl
@@ -83,12 +83,12 @@ class PictureTest(with_resctrl.ResctrlHostTestCase):
         )
         [row] = [
             one
-            for one in rows_mod.list_rows(
+            for one in rows.list_rows(
                 self.read_tree(), published, builders.make_trackers()
             )
             if one.provider.endswith(key) and one.resource_class == name
         ]
-        self.assertIs(rows_mod.Source.UNITS, row.source)
+        self.assertIs(rows.RowSource.UNITS, row.source)
         marks = [
             LETTERS.get(one.consumer) or legend.MARKS[one.kind]
             for one in row.parts

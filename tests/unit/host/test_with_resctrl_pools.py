@@ -14,9 +14,9 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.facts import guest as guest_obj
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import guest as guest_obj
 from tests.unit import guests
 from tests.unit.host import test_with_resctrl
 from tests.unit.host import with_resctrl
@@ -121,11 +121,11 @@ class BurstTest(PoolsTestCase):
         self.burst(B)
         self.assertEqual([3, 3], self.count_own(A, B))
 
-        self.host.hold(A, MIGRATION)
+        self.host.park(A, MIGRATION)
 
         self.assertEqual(0x3F, self.get_own(B))
         self.heal()
-        self.host.take_back(A, MIGRATION)
+        self.host.unpark(A, MIGRATION)
         self.assertEqual([3, 3], self.count_own(A, B))
         self.heal()
 
@@ -347,7 +347,7 @@ class BurstTest(PoolsTestCase):
         self.host.heal()
 
         (problem,) = self.host.problems
-        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
         self.assertIn('something else on the host', str(problem))
         self.kernel.write(f'nova-{A}/cpus_list', '9\n')
         self.host.apply(A)
@@ -752,16 +752,16 @@ class SharedTest(PoolsTestCase):
         self.join(A)
         self.join(B)
 
-        self.host.hold(A, MIGRATION)
+        self.host.park(A, MIGRATION)
 
         self.assertEqual([2], self.get_cpus())
         self.assertRaises(exception.CapacityExceeded, self.join, C)
         self.heal()
-        self.host.hold(B, OTHER_MIGRATION)
+        self.host.park(B, OTHER_MIGRATION)
         self.assertEqual({''}, set(self.kernel.list_groups()))
         self.heal()
-        self.host.take_back(A, MIGRATION)
-        self.host.take_back(B, OTHER_MIGRATION)
+        self.host.unpark(A, MIGRATION)
+        self.host.unpark(B, OTHER_MIGRATION)
         self.assertEqual([1, 2], self.get_cpus())
         self.heal()
 
@@ -996,7 +996,7 @@ class SharedTest(PoolsTestCase):
         self.host.heal()
 
         (problem,) = self.host.problems
-        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
         self.kernel.write(f'{self.POOL}/cpus_list', '\n')
         self.host.apply(A)
         self.assertEqual([1], self.get_cpus())
@@ -1124,7 +1124,7 @@ class FloatingSharedTest(PoolsTestCase):
             self.host.heal()
 
         self.assertEqual(
-            [(alarm.NOT_IN_FORCE, B)],
+            [(alarm.NOT_APPLIED, B)],
             [(one.alarm, one.subject) for one in self.host.problems],
         )
         self.assertEqual(guest.list_threads(), self.list_inside())
@@ -1155,7 +1155,7 @@ class SuiteBesidePoolsTest(test_with_resctrl.ResctrlSuiteTest):
     LOWEST = 3
     KEPT_CLASSES = 2
 
-    def make_backend_host(self) -> host_mod.HostResources:
+    def make_backend_host(self) -> manager.HostManager:
         return self.make_resctrl_host(
             reserved_ways=2, burst_ways=2, shared_ways=1
         )

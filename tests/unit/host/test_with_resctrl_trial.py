@@ -5,7 +5,7 @@
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources import plugins
 from tests.unit.host import with_host
 from tests.unit.host import with_resctrl
@@ -22,7 +22,7 @@ class TrialTest(with_resctrl.ResctrlHostTestCase):
         ]
 
     def assert_offers_nothing(
-        self, host: host_mod.HostResources, reason: str
+        self, host: manager.HostManager, reason: str
     ) -> None:
         self.assertEqual((), host.found.providers)
         self.assertEqual({'resctrl'}, host.found.missing)

@@ -9,7 +9,7 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
@@ -32,7 +32,7 @@ class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
     BACKEND = 'rmd'
     LOWEST = 1
 
-    def make_backend_host(self) -> host_mod.HostResources:
+    def make_backend_host(self) -> manager.HostManager:
         return self.make_rmd_host()
 
     def add_foreign(self, name: str, masks: dict[int, int]) -> None:

@@ -18,14 +18,14 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources import exception
-from nova_ext_resources.host import health
-from nova_ext_resources.host import ledger as ledger_mod
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
+from nova_ext_resources.host import manager
+from nova_ext_resources.host.service import health
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests import rmd_groups
@@ -56,7 +56,7 @@ class LostTestCase(with_host.RmdHostTestCase):
             uuid,
             cpus=frozenset({cpu}),
             allocations={DOMAINS[0]: {resource_class: 1}},
-            requirement=requirement_obj.Requirement(),
+            requirement=requirement.Requirement(),
         )
 
     def start_rmd_again(self) -> None:
@@ -92,7 +92,7 @@ class LostTest(LostTestCase):
         self.assertEqual(before, self.host.entries)
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
-        self.assertIn('the kernel does not have ways 0x', self.log.output)
+        self.assertIn('the kernel lacks its ways 0x', self.log.output)
         self.assertEqual(
             {(alarm.APPLIED_AGAIN, SERVER), (alarm.APPLIED_AGAIN, OTHER)},
             {(one.name, one.subject) for one in self.observe()},
@@ -167,7 +167,7 @@ class LostTest(LostTestCase):
 
         self.assertEqual(
             [
-                (alarm.NOT_IN_FORCE, SERVER),
+                (alarm.NOT_APPLIED, SERVER),
                 (alarm.RESTART_NEEDED, 'rmd classes'),
             ],
             self.list_problems(),
@@ -318,7 +318,7 @@ class ClassesTest(LostTestCase):
             self.host,
             SERVER,
             cpus=frozenset({4 + number}),
-            requirement=requirement_obj.Requirement(
+            requirement=requirement.Requirement(
                 enforcers={'rmd': {'pstate_ratio': '1.5'}}
             ),
         )
@@ -365,7 +365,8 @@ class ClassesTest(LostTestCase):
             write(ledger, name, text)
 
         with fixtures.MonkeyPatch(
-            'nova_ext_resources.host.ledger.Ledger.write_note', write_or_fail
+            'nova_ext_resources.host.ledger.ledger.Ledger.write_note',
+            write_or_fail,
         ):
             self.start_compute_again()
             self.lose_two()
@@ -580,7 +581,7 @@ class KernelTest(LostTestCase):
             self.host,
             SERVER,
             allocations={DOMAINS[0]: {classes.WAYS: 2, classes.PERCENT: 30}},
-            requirement=requirement_obj.Requirement(),
+            requirement=requirement.Requirement(),
         )
 
     def test_bandwidth_that_was_not_applied_is_noticed(self) -> None:
@@ -643,7 +644,7 @@ class WantTest(LostTestCase):
             [], [one for one in add.mock_calls if one.kwargs['is_miss']]
         )
 
-    def assert_agreement(self, host: host_mod.HostResources) -> None:
+    def assert_agreement(self, host: manager.HostManager) -> None:
         self.assertEqual({1, 2}, self.simulator.group_of(SERVER).cpus)
         (pool,) = (
             one
@@ -693,7 +694,7 @@ class RecordFailsTest(LostTestCase):
             raise error
 
         with fixtures.MonkeyPatch(
-            'nova_ext_resources.host.ledger.Ledger.put', put
+            'nova_ext_resources.host.ledger.ledger.Ledger.put', put
         ):
             self.host.heal()
 

@@ -11,9 +11,9 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources import exception
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import backend
 from tests.unit.host import late_rmd
@@ -41,7 +41,7 @@ class RmdPoolsTestCase(with_host.RmdHostTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.host = self.make()
 
-    def make(self) -> host_mod.HostResources:
+    def make(self) -> manager.HostManager:
         return self.make_rmd_host(burst_ways=3, shared_servers=2)
 
     def run_server(
@@ -57,9 +57,7 @@ class RmdPoolsTestCase(with_host.RmdHostTestCase):
             uuid,
             cpus=frozenset({1 + number}),
             allocations={DOMAINS[0]: dict(held or SERVERS[uuid])},
-            requirement=requirement_obj.Requirement(
-                attributes=attributes or {}
-            ),
+            requirement=requirement.Requirement(attributes=attributes or {}),
         )
 
     def run_all(self) -> None:

@@ -19,11 +19,11 @@ from oslo_config import cfg
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.host import ledger as ledger_mod
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host.ledger import ledger
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from tests.unit.host import with_host
 
 SERVERS = [f'00000000-0000-4000-8000-{number:012}' for number in range(7)]
@@ -79,10 +79,10 @@ class Walk(stateful.RuleBasedStateMachine):
     def list_left(self) -> list[str]:
         """Return what is left of servers."""
 
-    def make_host(self) -> host_mod.HostResources:
+    def make_host(self) -> manager.HostManager:
         providers, enforcers = self.load_backend(lambda: host.entries)
-        host: host_mod.HostResources = with_host.make_host(
-            providers, enforcers, ledger_mod.Ledger(self.ledger_path)
+        host: manager.HostManager = with_host.make_host(
+            providers, enforcers, ledger.Ledger(self.ledger_path)
         )
         host.refresh()
         return host
@@ -121,7 +121,7 @@ class Walk(stateful.RuleBasedStateMachine):
         request = assignment.ClaimRequest(
             consumer_uuid=uuid,
             allocations={with_host.DOMAINS[domain]: {kind: amount}},
-            requirement=requirement_obj.Requirement(enforcers=wishes),
+            requirement=requirement.Requirement(enforcers=wishes),
             cpus=frozenset({SERVERS.index(uuid) + 1 + 12 * domain}),
         )
         try:

@@ -2,12 +2,13 @@
 
 """A base for tests of a host: real plugins, a real ledger, a real RMD."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 import contextlib
+import dataclasses
 import functools
 import os
 import sqlite3
-from typing import Any
 
 import fixtures
 from oslo_config import cfg
@@ -16,13 +17,14 @@ from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.facts import deletion_evidence
+from nova_ext_resources.host.ledger import ledger as ledger_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.host import nova_compute
-from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import evidence
 from nova_ext_resources.objects import provider
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources import plugins as plugins_mod
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
@@ -43,7 +45,9 @@ COMPUTE = nova_compute.NovaCompute(
     list_roles=lambda _entries: {},
     find_migrations=lambda _server, _uuids: {},
     explain=lambda _uuids, _holding: {},
-    examine=lambda _entry: evidence.Evidence(words='', is_proof=False),
+    examine=lambda _entry: deletion_evidence.Evidence(
+        words='', is_proof=False
+    ),
     list_known=tuple,
     find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
     list_requests=dict,
@@ -53,6 +57,41 @@ COMPUTE = nova_compute.NovaCompute(
     list_problems=tuple,
     long_call_timeout=1800,
 )
+
+
+#: Gets a uuid; returns amounts, by uuid and resource class or reversed.
+Reader: TypeAlias = Callable[[str], Mapping[str, Mapping[str, int]]]
+
+
+def answer(asking: Any, **answers: Any) -> None:
+    """Have nova-compute answer what asks it so."""
+    asking._compute = dataclasses.replace(asking._compute, **answers)
+
+
+class Placement:
+    """Placement's client, as far as a host asks who has what.
+
+    :ivar read: returns what is allocated to a consumer
+    :ivar list_holders: returns what is allocated of a provider
+    """
+
+    def __init__(
+        self,
+        read: Callable[
+            [str], Mapping[str, Mapping[str, int]]
+        ] = lambda _uuid: {},
+        list_holders: Callable[
+            [str], Mapping[str, Mapping[str, int]]
+        ] = lambda _rp_uuid: {},
+    ) -> None:
+        self.read = read
+        self.list_holders = list_holders
+
+    def get_allocations(self, consumer_uuid: str) -> responses.Allocations:
+        return responses.Allocations(
+            consumer_uuid=consumer_uuid, resources=self.read(consumer_uuid)
+        )
+
 
 #: A folder in memory, where there is one: it outlives a process that is
 #: killed, and syncing costs nothing.
@@ -129,9 +168,9 @@ def make_host(
     ledger: ledger_mod.Ledger,
     *,
     spreads_pins: bool = False,
-) -> host_mod.HostResources:
+) -> manager.HostManager:
     trackers, tests = load_pure()
-    return host_mod.HostResources(
+    return manager.HostManager(
         host='host1',
         node=NODE,
         providers=providers,
@@ -183,7 +222,7 @@ class HostTestCase(base.TestCase):
 
     def make_noop_host(
         self, *, spreads_pins: bool = False, **options: Any
-    ) -> host_mod.HostResources:
+    ) -> manager.HostManager:
         """Make a host that exists in the configuration only, discovered."""
         host = make_host(
             self.load_fake(**options),
@@ -203,7 +242,7 @@ class HostTestCase(base.TestCase):
         finally:
             db.close()
 
-    def assert_consistent(self, host: host_mod.HostResources) -> None:
+    def assert_consistent(self, host: manager.HostManager) -> None:
         """The host's view is exactly what servers hold, once each."""
         masks = masks_of(host.entries)
         for rp_uuid in DOMAINS:
@@ -237,7 +276,7 @@ class BackendTestCase(HostTestCase):
 
     def start(
         self,
-        host: host_mod.HostResources,
+        host: manager.HostManager,
         consumer_uuid: str,
         ways: int = 2,
         **fields: Any,
@@ -255,7 +294,7 @@ class BackendTestCase(HostTestCase):
         assert entry is not None
         return entry
 
-    def assert_agreement(self, host: host_mod.HostResources) -> None:
+    def assert_agreement(self, host: manager.HostManager) -> None:
         """Ledger, view and host say the same."""
         self.assert_consistent(host)
         in_force = self.list_in_force()
@@ -303,7 +342,7 @@ class RmdHostTestCase(BackendTestCase):
             self.addCleanup(plugin._client.close)
         return plugins
 
-    def make_rmd_host(self, **options: Any) -> host_mod.HostResources:
+    def make_rmd_host(self, **options: Any) -> manager.HostManager:
         """Make a host that has looked at its RMD."""
         providers, enforcers = (
             self.load_rmd(namespace, entries=lambda: host.entries, **options)
@@ -312,7 +351,7 @@ class RmdHostTestCase(BackendTestCase):
                 plugins_mod.ENFORCERS,
             )
         )
-        host: host_mod.HostResources = make_host(
+        host: manager.HostManager = make_host(
             providers, enforcers, self.open_ledger()
         )
         host.refresh()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.facts import guest
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
@@ -26,7 +26,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
     SHAPE: resctrl.Shape | str = 'skylake2'
 
     #: Made by who needs it.
-    host: host_mod.HostResources
+    host: manager.HostManager
 
     #: As :class:`~nova_ext_resources.testing.resctrl.ResctrlFixture` has them.
     TASKS = 'made-up'
@@ -34,9 +34,9 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
     def setUp(self) -> None:
         super().setUp()
         # What the hypervisor says that it runs.
-        self.running: dict[str, guest_obj.Guest] = {}
+        self.running: dict[str, guest.Guest] = {}
         # What it says first.
-        self.answers: list[dict[str, guest_obj.Guest]] = []
+        self.answers: list[dict[str, guest.Guest]] = []
         # Whether it does not answer at all.
         self.is_silent = False
         self.machine = self.make_machine()
@@ -57,19 +57,19 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         files = self.machine.file_system
         return {'resctrl': cls(group, 'host1', *readers, files=files)}
 
-    def make_resctrl_host(self, **options: Any) -> host_mod.HostResources:
+    def make_resctrl_host(self, **options: Any) -> manager.HostManager:
         """Make a host that has looked at its kernel."""
         options['entries'] = lambda: host.entries
         providers = self.load_resctrl(plugins.INVENTORY_PROVIDERS, **options)
         options['guests'] = self.list_running
         enforcers = self.load_resctrl(plugins.ENFORCERS, **options)
-        host: host_mod.HostResources = with_host.make_host(
+        host: manager.HostManager = with_host.make_host(
             providers, enforcers, self.open_ledger()
         )
         host.refresh()
         return host
 
-    def list_running(self) -> dict[str, guest_obj.Guest] | None:
+    def list_running(self) -> dict[str, guest.Guest] | None:
         if self.is_silent:
             return None
         return self.answers.pop(0) if self.answers else dict(self.running)
@@ -127,7 +127,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
     def list_controls(self) -> set[str]:
         return set(self.kernel.list_groups()['']['values'])
 
-    def assert_agreement(self, host: host_mod.HostResources) -> None:
+    def assert_agreement(self, host: manager.HostManager) -> None:
         """And what is sold is for one server alone."""
         super().assert_agreement(host)
         for uuid, entry in host.entries.items():
@@ -137,7 +137,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
             )
         self.assert_exclusive(host)
 
-    def assert_exclusive(self, host: host_mod.HostResources) -> None:
+    def assert_exclusive(self, host: manager.HostManager) -> None:
         groups = self.kernel.list_groups()
         controls = self.list_controls() & {'L3', 'L3CODE', 'L3DATA'}
         for uuid, entry in host.entries.items():

@@ -112,7 +112,7 @@ class NotesTest(base.TestCase):
 
         [note] = aggregates_mod.list_notes(None, wish)
 
-        self.assertIn('Host aggregates are not known', note)
+        self.assertIn('Nova does not show its host aggregates', note)
 
     def test_projects(self) -> None:
         for project, wanted in (

@@ -13,7 +13,7 @@ from nova_ext_resources.inspection.audit import cloud
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import services
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
@@ -26,7 +26,7 @@ from tests.unit.reservation import test_promises
 
 GRAMMAR = extra_specs.Grammar(attributes=device.DeviceTracker.ATTRIBUTES)
 
-Step = fit_mod.Step
+Step = fit_mod.FitStep
 WAYS = trees.WAYS
 
 
@@ -112,8 +112,8 @@ class AbsenceTest(base.TestCase):
         self.check(
             examine(ask_for(1, trait__CUSTOM_GOLD='required')),
             Step.TRAITS,
-            'CUSTOM_LLC_WAYS: 1 requested: no provider of this host has it '
-            'with the traits CUSTOM_GOLD',
+            'CUSTOM_LLC_WAYS: 1 requested: no provider of this host has this '
+            'class together with the traits CUSTOM_GOLD',
         )
 
     def test_two_classes_that_are_on_no_provider_together(self) -> None:
@@ -215,9 +215,9 @@ class AbsenceTest(base.TestCase):
             fit,
             Step.PLACEMENT,
             'CUSTOM_LLC_WAYS: 2 requested: the flavor requests nothing of the '
-            'compute node itself; Nova then finds no host, because it looks '
-            'for candidates that use the compute node. Request a resource '
-            'class that it has: VCPU',
+            'compute node itself, so Nova finds no host: it needs candidates '
+            'that use the compute node. Request a resource class of the '
+            'compute node: VCPU',
         )
 
     def test_a_host_that_is_off(self) -> None:
@@ -239,7 +239,9 @@ class AbsenceTest(base.TestCase):
         """By the host of its nova-compute; a host that is off comes first."""
         tree = trees.make_tree()
         nodes = {
-            tree.name: cloud.Node(name=tree.name, uuid=trees.ROOT, host='ctl')
+            tree.name: cloud.Hypervisor(
+                name=tree.name, uuid=trees.ROOT, host='ctl'
+            )
         }
         rack = aggregates.Aggregate(
             name='rack', zone='z', hosts=frozenset({'ctl'})

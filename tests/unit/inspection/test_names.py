@@ -5,7 +5,7 @@
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.inspection import names
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from tests import base
 
 
@@ -14,7 +14,7 @@ class NamesTest(base.TestCase):
         found = names.Names(
             servers={uuids.server: 'web'}, moves={uuids.move: uuids.server}
         )
-        held = hold.make_consumer('night 1')
+        held = planned_hold.make_consumer('night 1')
 
         self.assertEqual('web', found.describe(uuids.server))
         self.assertEqual('move of web', found.describe(uuids.move))

@@ -3,7 +3,7 @@
 """Tests of how far a class of a host is moved."""
 
 from nova_ext_resources.inspection import relocated
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects import provider
 from tests import base
 from tests.unit import builders
@@ -44,11 +44,11 @@ def make_tree(
 class RowTest(base.TestCase):
     def test_states(self) -> None:
         for root, below, state in (
-            ((20, 4), None, relocated.State.NOT_MOVED),
-            ((20, 4), (0, 0), relocated.State.WAITING),
-            ((20, 4), (0, 3), relocated.State.HALF),
-            ((20, 0), (10, 0), relocated.State.TWICE),
-            (None, (10, 4), relocated.State.MOVED),
+            ((20, 4), None, relocated.RelocationState.NOT_MOVED),
+            ((20, 4), (0, 0), relocated.RelocationState.WAITING),
+            ((20, 4), (0, 3), relocated.RelocationState.HALF),
+            ((20, 0), (10, 0), relocated.RelocationState.TWICE),
+            (None, (10, 4), relocated.RelocationState.MOVED),
         ):
             holders = {ROOT: {WAYS: {'server': 4}}}
 

@@ -10,19 +10,19 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.inspection import rows as rows_mod
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import reserved as reserved_obj
+from nova_ext_resources.inspection import rows
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.objects import reserved
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import trees
 from tests.unit import strategies
 
-Kind = rows_mod.Kind
-Source = rows_mod.Source
-Reserved = reserved_obj.Reserved
+Kind = rows.PartKind
+Source = rows.RowSource
+Reserved = reserved.Reserved
 
 
 class RowsTest(base.TestCase):
@@ -30,14 +30,14 @@ class RowsTest(base.TestCase):
         self,
         tree: host_tree.HostTree | None = None,
         published: publication.Publication | None = None,
-    ) -> dict[str, rows_mod.Row]:
-        found = rows_mod.list_rows(
+    ) -> dict[str, rows.ResourceRow]:
+        found = rows.list_rows(
             tree or trees.make_tree(), published, builders.make_trackers()
         )
         return {one.resource_class: one for one in found}
 
     def list_parts(
-        self, row: rows_mod.Row
+        self, row: rows.ResourceRow
     ) -> list[tuple[Kind, str, int, Mapping[str, object]]]:
         return [
             (one.kind, one.consumer, one.amount, one.units)
@@ -217,7 +217,7 @@ class RowsTest(base.TestCase):
             )
 
     def test_room_that_is_held_is_not_known_to_the_host(self) -> None:
-        key = hold.make_consumer('night 1')
+        key = planned_hold.make_consumer('night 1')
         held = {one: mask.bit_count() for one, mask in trees.MASKS.items()}
 
         row = self.list_rows(

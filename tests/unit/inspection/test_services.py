@@ -7,14 +7,14 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.inspection import services as services_mod
+from nova_ext_resources.inspection.audit import cloud
+from nova_ext_resources.inspection import services
 from tests import base
 
 
-def make_nodes(**states: bool) -> Mapping[str, cloud_mod.Node]:
+def make_nodes(**states: bool) -> Mapping[str, cloud.Hypervisor]:
     return {
-        name: cloud_mod.Node(
+        name: cloud.Hypervisor(
             name=name, uuid=getattr(uuids, name), host='ctl', is_up=is_up
         )
         for name, is_up in states.items()
@@ -23,7 +23,7 @@ def make_nodes(**states: bool) -> Mapping[str, cloud_mod.Node]:
 
 class ServicesTest(base.TestCase):
     def find_outage(self, name: str, **fields: Any) -> str:
-        return services_mod.Services(**fields).find_outage(name)
+        return services.Services(**fields).find_outage(name)
 
     def test_hypervisors_by_name(self) -> None:
         """A nova-compute of bare-metal nodes has another name."""
@@ -72,7 +72,7 @@ class ServicesTest(base.TestCase):
             ('h1', {'states': {'h1': 'up'}}, 'h1'),
             ('h1.example.org', {'states': {'h1': 'up'}}, ''),
         ):
-            found = services_mod.Services(**fields)
+            found = services.Services(**fields)
 
             self.assertEqual(host, found.find_host(name))
 

@@ -11,9 +11,9 @@ from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import placing
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import host_tree
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import publication
@@ -23,7 +23,7 @@ from tests.unit.inspection import test_fit
 from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
 
-Step = fit_mod.Step
+Step = fit_mod.FitStep
 WAYS = trees.WAYS
 CARD = 'CUSTOM_CARD'
 TESTS = {
@@ -49,7 +49,7 @@ def make_cards() -> host_tree.HostTree:
 
 def publish_cards() -> publication.Publication:
     """Make what that host publishes: its devices are in the second cell."""
-    tracked = view.Tracked(
+    tracked = host_view.Tracked(
         tracker='device',
         state=device.DeviceState(frozenset('abcdef')),
         near='4-7',
@@ -57,7 +57,7 @@ def publish_cards() -> publication.Publication:
     return publication.Publication(
         host=CARDS.name,
         document=stats.encode(
-            view.HostView(
+            host_view.HostView(
                 tracked={(trees.RDT, CARD): tracked},
                 keys={trees.RDT: 'RDT'},
                 constraints=constraints.Constraints(tests=tuple(TESTS)),

@@ -11,13 +11,13 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import holders as holders_obj
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import holders
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import reserved as reserved_obj
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import reserved as reserved_mod
 from nova_ext_resources.reservation import publication
 from tests.unit import builders
 
@@ -51,7 +51,7 @@ def make_provider(
             'name': f'compute-1{name}',
             'parent_uuid': parent,
             'traits': frozenset(
-                {provider_obj.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'}
+                {provider.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'}
                 if parent
                 else {'COMPUTE_NODE'}
             ),
@@ -100,14 +100,14 @@ def make_pool(capacity: int, used: int = 0) -> host_tree.TreeProvider:
     return host_tree.TreeProvider(
         rp_uuid=uuids.pool,
         name='POOL_rack1',
-        traits=frozenset({provider_obj.SHARING_TRAIT}),
+        traits=frozenset({provider.SHARING_TRAIT}),
         amounts={POOL: host_tree.Amount(capacity=capacity, used=used)},
     )
 
 
 def make_publication(
     masks: Mapping[str, int] | None = None,
-    reserved: Mapping[view.Place, reserved_obj.Reserved] | None = None,
+    reserved: Mapping[host_view.Place, reserved_mod.Reserved] | None = None,
     rules: constraints.Constraints = constraints.NONE,
 ) -> publication.Publication:
     """Make what the host of :func:`make_tree` publishes.
@@ -119,15 +119,15 @@ def make_publication(
     """
     masks = MASKS if masks is None else masks
     taken = sum(masks.values())
-    host = view.HostView(
+    host = host_view.HostView(
         tracked={
-            (L3_0, WAYS): view.Tracked(
+            (L3_0, WAYS): host_view.Tracked(
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState(ALL & ~OWN, taken),
                 implied=(RDT, CLOS),
                 cpus='0-3',
             ),
-            (RDT, CLOS): view.Tracked(
+            (RDT, CLOS): host_view.Tracked(
                 tracker='count',
                 # Of eight, two are others'.
                 state=count.CountState(6, len(masks)),
@@ -158,5 +158,5 @@ def make_publication(
     return publication.Publication(
         host='compute-1',
         document=stats.encode(host),
-        holders=holders_obj.encode(entries, 1 << 16, reserved),
+        holders=holders.encode(entries, 1 << 16, reserved),
     )

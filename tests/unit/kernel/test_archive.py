@@ -8,9 +8,9 @@ import sys
 
 import fixtures
 
+from dev.kernel import archive
+from dev.kernel import obstacle
 from tests import base
-from tools.kernel import archive
-from tools.kernel import obstacle
 
 PACKAGE = 'linux-image-6.12.9+deb12-amd64'
 
@@ -45,9 +45,7 @@ class FetchTest(base.TestCase):
         super().setUp()
         self.programs = Programs()
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'tools.kernel.archive._run', self.programs.run
-            )
+            fixtures.MonkeyPatch('dev.kernel.archive._run', self.programs.run)
         )
         self.cache = pathlib.Path(self.make_folder())
         self.archive = archive.Archive(self.cache / 'apt')

@@ -4,9 +4,9 @@
 
 import pathlib
 
+from dev.kernel.emulator import build
+from dev.kernel import obstacle
 from tests import base
-from tools.kernel.emulator import build
-from tools.kernel import obstacle
 
 
 class BuildTest(base.TestCase):

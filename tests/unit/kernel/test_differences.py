@@ -8,11 +8,10 @@ import unittest
 
 import fixtures
 
+from dev.kernel import differences
+from dev.kernel import plan
 from tests import base
 from tests.kernel import operations
-from tools.kernel import differences
-from tools.kernel import known
-from tools.kernel import plan
 
 HEAD = 'Kernels,Operation,Kernel,Model,Reason\n'
 
@@ -91,12 +90,14 @@ class DifferencesTest(base.TestCase):
             with self.subTest(row=row):
                 path = self.write(f'Kernels,Test,Reason\n{row}\n')
 
-                self.assertRaises(ValueError, known.read, '6.1', path)
+                self.assertRaises(
+                    ValueError, differences.read_tests, '6.1', path
+                )
 
     def test_each_line_of_the_tables_is_for_a_kernel_of_the_plan(self) -> None:
         planned = {one.series for one in plan.JOBS} | {differences.ALL}
 
-        for path in (differences.TABLE, known.TABLE):
+        for path in (differences.TABLE, differences.TESTS):
             with path.open(encoding='utf-8', newline='') as stream:
                 for row in csv.DictReader(stream):
                     with self.subTest(path=path.name, row=row):
@@ -116,7 +117,10 @@ class DifferencesTest(base.TestCase):
 
     def test_each_test_of_the_table_is_there(self) -> None:
         loader = unittest.TestLoader()
-        named = {*known.read('6.1'), *known.read('6.12')}
+        named = {
+            *differences.read_tests('6.1'),
+            *differences.read_tests('6.12'),
+        }
 
         loader.loadTestsFromNames(sorted(named))
 

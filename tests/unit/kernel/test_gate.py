@@ -13,11 +13,11 @@ from unittest import mock
 
 import fixtures
 
+from dev.kernel.boot import guest as guest_mod
+from dev.kernel import gate
+from dev.kernel import obstacle
+from dev.kernel import plan
 from tests import base
-from tools.kernel.boot import guest as guest_mod
-from tools.kernel import gate
-from tools.kernel import obstacle
-from tools.kernel import plan
 
 PROGRAM = pathlib.Path('/qemu')
 
@@ -77,7 +77,7 @@ class WarmUpTest(base.TestCase):
         super().setUp()
         # Bytecode of a unit test is no use to a guest.
         self.useFixture(
-            fixtures.MonkeyPatch('tools.kernel.gate._ENVIRONMENT', {})
+            fixtures.MonkeyPatch('dev.kernel.gate._ENVIRONMENT', {})
         )
 
     def test_a_test_that_cannot_be_loaded_stops_it(self) -> None:
@@ -115,7 +115,7 @@ class JobTest(base.TestCase):
         super().setUp()
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('tools.kernel.gate.CACHE', self.folder)
+            fixtures.MonkeyPatch('dev.kernel.gate.CACHE', self.folder)
         )
 
     def run_job(
@@ -191,9 +191,7 @@ class RunTest(base.TestCase):
             'report.tell': self.tell,
             'room.count_guests': lambda _jobs: 2,
         }.items():
-            self.useFixture(
-                fixtures.MonkeyPatch(f'tools.kernel.{name}', value)
-            )
+            self.useFixture(fixtures.MonkeyPatch(f'dev.kernel.{name}', value))
         self.together = threading.Barrier(2, timeout=60)
         self.told: list[plan.Job] = []
 

@@ -8,8 +8,8 @@ import pathlib
 
 import fixtures
 
+from dev.kernel.boot import guest
 from tests import base
-from tools.kernel.boot import guest
 
 
 class OutputTest(base.TestCase):

@@ -2,8 +2,8 @@
 
 """The archive that a kernel starts from."""
 
+from dev.kernel.boot import initramfs
 from tests import base
-from tools.kernel.boot import initramfs
 
 
 class InitramfsTest(base.TestCase):

@@ -2,8 +2,8 @@
 
 """Machines of the model as the emulator is told of them."""
 
+from dev.kernel import machines
 from tests import base
-from tools.kernel import machines
 
 
 class MachinesTest(base.TestCase):

@@ -7,10 +7,10 @@ import re
 
 import fixtures
 
+from dev.kernel.boot import guest
+from dev.kernel import machines
+from dev.kernel import obstacle
 from tests import base
-from tools.kernel.boot import guest
-from tools.kernel import machines
-from tools.kernel import obstacle
 
 BINDEP = pathlib.Path(__file__).parents[3] / 'bindep.txt'
 

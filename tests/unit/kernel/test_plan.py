@@ -6,9 +6,9 @@ import collections
 import pathlib
 import re
 
+from dev.kernel import machines
+from dev.kernel import plan
 from tests import base
-from tools.kernel import machines
-from tools.kernel import plan
 
 ROOT = pathlib.Path(__file__).parents[3]
 

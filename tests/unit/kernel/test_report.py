@@ -7,8 +7,8 @@ import pathlib
 
 import fixtures
 
+from dev.kernel import report
 from tests import base
-from tools.kernel import report
 
 HEAD = 'Kernels,Test,Reason\n'
 

@@ -7,9 +7,9 @@ import pathlib
 
 import fixtures
 
+from dev.kernel import plan
+from dev.kernel import room
 from tests import base
-from tools.kernel import plan
-from tools.kernel import room
 
 
 class RoomTest(base.TestCase):

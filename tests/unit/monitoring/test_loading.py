@@ -5,8 +5,8 @@ import os
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.conf import monitoring as monitoring_conf
-from nova_ext_resources.conf import resctrl as resctrl_conf
+from nova_ext_resources.conf.drivers import resctrl
+from nova_ext_resources.conf import monitoring
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring import loading
 from nova_ext_resources.monitoring import loop
@@ -22,8 +22,8 @@ class LoadingTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.logger = self.useFixture(fixtures.FakeLogger())
-        monitoring_conf.register_opts(self.conf)
-        resctrl_conf.register_opts(self.conf)
+        monitoring.register_opts(self.conf)
+        resctrl.register_opts(self.conf)
         self.path = self.make_folder()
         self.conf.set_override('path', self.path, 'ext_resources_resctrl')
         self.asked: list[str] = []

@@ -8,8 +8,8 @@ import errno
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.resctrl.guest import processes
 from nova_ext_resources.drivers.resctrl.kernel import mon_groups
-from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.monitoring import mon_groups as mon_groups_mod
 from nova_ext_resources.monitoring import sample
 from tests import base
@@ -432,11 +432,11 @@ class BudgetTest(base.TestCase):
         return mon_groups_mod.make_budget(listing)
 
     def test_what_is_spare_can_be_less_than_nothing(self) -> None:
-        self.assertEqual(-3, self.make(56, 8).spare)
-        self.assertEqual(97, self.make(156, 8).spare)
+        self.assertEqual(-3, self.make(56, 8).left)
+        self.assertEqual(97, self.make(156, 8).left)
 
     def test_where_nothing_is_controlled_nothing_is_kept(self) -> None:
-        self.assertEqual(2, self.make(56, 0).spare)
+        self.assertEqual(2, self.make(56, 0).left)
 
 
 class FindThreadsTest(with_sweeper.SweeperTestCase):

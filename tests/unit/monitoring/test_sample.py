@@ -59,7 +59,7 @@ class ServersTest(base.TestCase):
 
     def test_what_a_move_keeps_is_not_measured(self) -> None:
         entry = make_entry('CUSTOM_LLC_WAYS')
-        held = dataclasses.replace(entry, state=assignment.State.HELD)
+        held = dataclasses.replace(entry, state=assignment.State.PARKED)
         moved = dataclasses.replace(entry, consumer_uuid='migration')
 
         for one in (held, moved):

@@ -11,7 +11,7 @@ from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.testing.resctrl import shapes
-from nova_ext_resources.tuning import readings
+from nova_ext_resources.tuning import target
 from tests.unit.monitoring import with_sweeper
 
 MIB = with_sweeper.MIB
@@ -37,7 +37,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         self.assertEqual({}, swept.problems)
         self.assertEqual('', swept.problem)
         self.assertEqual(
-            sample.RmidBudget(total=192, used=2, kept=6), swept.ids
+            sample.RmidBudget(total=192, used=2, reserved=6), swept.ids
         )
 
     def test_every_machine_is_swept(self) -> None:
@@ -236,7 +236,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         )
         # Nobody can act on a 0 that says nothing.
         self.assertEqual({OTHER}, set(swept.servers))
-        tuned = readings.list_readings(swept)
+        tuned = target.list_readings(swept)
         self.assertEqual({OTHER}, {one.consumer_uuid for one in tuned})
 
     def test_a_second_monitor_that_takes_threads_again_and_again(self) -> None:

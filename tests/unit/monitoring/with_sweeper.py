@@ -10,6 +10,7 @@ from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
+from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.testing import resctrl
 from tests import base
 from tests import machines
@@ -67,7 +68,7 @@ class SweeperTestCase(base.TestCase):
             cpu_path=self.cpu_path,
             list_servers=self.list_servers,
             list_threads=self.list_threads,
-            clock=self.clock,
+            clock=fake_clock.FakeClock(self.clock),
         )
 
     def list_servers(self) -> Mapping[str, sample.MonitoredServer]:

@@ -33,6 +33,10 @@ class OddError(Exception):
     alarm = 'no such alarm'
 
 
+class FormerError(Exception):
+    alarm = 'not_in_force'
+
+
 def raise_from(err: Exception, cause: Exception | None) -> Exception:
     try:
         raise err from cause
@@ -42,9 +46,7 @@ def raise_from(err: Exception, cause: Exception | None) -> Exception:
 
 class ProblemTest(base.TestCase):
     def test_it_reads_as_its_sentence(self) -> None:
-        one = alarm_mod.Problem(
-            alarm=alarm_mod.NOT_IN_FORCE, text='It is off.'
-        )
+        one = alarm_mod.Problem(alarm=alarm_mod.NOT_APPLIED, text='It is off.')
 
         self.assertEqual('It is off.', str(one))
 
@@ -55,6 +57,12 @@ class ProblemTest(base.TestCase):
 
         self.assertIn('not_in_farce', str(err))
 
+    def test_a_plugin_may_give_the_former_name(self) -> None:
+        for name, former in alarm_mod.FORMER_NAMES.items():
+            one = alarm_mod.Problem(alarm=former, text='It is off.')
+
+            self.assertEqual(name, one.alarm)
+
     def test_an_error_names_its_alarm_also_as_a_cause(self) -> None:
         for err, name in (
             (KnownError(), alarm_mod.RESCTRL_MISSING),
@@ -64,6 +72,7 @@ class ProblemTest(base.TestCase):
             ),
             (raise_from(ValueError(), None), alarm_mod.ENFORCER_FAILED),
             (OddError(), alarm_mod.ENFORCER_FAILED),
+            (FormerError(), alarm_mod.NOT_APPLIED),
         ):
             with self.subTest(err=repr(err)):
                 one = alarm_mod.from_error(err, subject='rmd')
@@ -82,6 +91,13 @@ class KindsTest(base.TestCase):
         }
 
         self.assertEqual(constants, set(alarm_mod.KINDS))
+
+    def test_no_former_name_is_that_of_another_alarm(self) -> None:
+        names = alarm_mod.FORMER_NAMES
+
+        self.assertLessEqual(set(names), set(alarm_mod.KINDS))
+        self.assertFalse(set(names.values()) & set(alarm_mod.KINDS))
+        self.assertEqual(len(names), len(set(names.values())))
 
     def test_the_worst_come_first(self) -> None:
         severities = [one.severity for one in alarm_mod.KINDS.values()]
@@ -104,6 +120,15 @@ class RunbookTest(base.TestCase):
         self.assertEqual(
             [*alarm_mod.KINDS, *OF_PROMETHEUS], list(self.sections)
         )
+
+    def test_links_to_former_names_lead_to_the_sections(self) -> None:
+        for name, former in alarm_mod.FORMER_NAMES.items():
+            target = former.replace('_', '-')
+
+            self.assertIn(f'\n.. _{target}:\n\n{name}\n--', self.text)
+            self.assertIn(
+                f'   * - ``{former}``\n     - `{name}`_\n', self.text
+            )
 
     def test_each_section_says_all_that_is_needed(self) -> None:
         for name, section in self.sections.items():

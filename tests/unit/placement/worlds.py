@@ -10,8 +10,7 @@ import uuid
 from hypothesis import strategies as st
 
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import changes
-from nova_ext_resources.placement import sync
+from nova_ext_resources.placement.publish import diff
 from tests.unit import strategies
 
 ROOT = str(uuid.UUID(int=0xFF))
@@ -26,34 +25,34 @@ class World:
     def __init__(
         self,
         providers: Iterable[provider.Provider],
-        holders: sync.Holders | None = None,
+        holders: diff.Holders | None = None,
     ) -> None:
         self.providers = {p.rp_uuid: p for p in providers}
         self._holders = holders or {}
 
-    def apply(self, change: changes.Change) -> None:
+    def apply(self, change: diff.ProviderChange) -> None:
         rp_uuid = change.rp_uuid
         match change:
-            case changes.CreateProvider(name=name, parent_uuid=parent_uuid):
+            case diff.CreateProvider(name=name, parent_uuid=parent_uuid):
                 assert rp_uuid not in self.providers
                 assert parent_uuid in self.providers
                 self.providers[rp_uuid] = provider.Provider(
                     rp_uuid=rp_uuid, name=name, parent_uuid=parent_uuid
                 )
-            case changes.UpdateProvider(name=name, parent_uuid=parent_uuid):
+            case diff.UpdateProvider(name=name, parent_uuid=parent_uuid):
                 assert parent_uuid is not None
                 assert rp_uuid not in self._list_path(parent_uuid)
                 self._replace(rp_uuid, name=name, parent_uuid=parent_uuid)
-            case changes.Replace(field='inventories', content=inventories):
+            case diff.Replace(field='inventories', content=inventories):
                 gone = (
                     self.providers[rp_uuid].inventories.keys()
                     - inventories.keys()
                 )
                 assert not gone & self._holders.get(rp_uuid, {}).keys()
                 self._replace(rp_uuid, inventories=inventories)
-            case changes.Replace(field=field, content=content):
+            case diff.Replace(field=field, content=content):
                 self._replace(rp_uuid, **{field: content})
-            case changes.DeleteProvider():
+            case diff.DeleteProvider():
                 assert not self._holders.get(rp_uuid)
                 assert all(
                     p.parent_uuid != rp_uuid for p in self.providers.values()

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any
 
-from nova_ext_resources.claims import base as plugin_base
+from nova_ext_resources.claims import base
 from nova_ext_resources.claims.checks import cache_affinity
 from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import calendar as calendar_mod
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import request
 from tests.unit import builders
 
 TRACKERS = builders.make_trackers()
@@ -35,7 +35,7 @@ CELLS = (frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7}))
 EVER = interval.Interval(interval.ALWAYS)
 
 
-def make_tests() -> dict[str, plugin_base.ClaimTest]:
+def make_tests() -> dict[str, base.ClaimTest]:
     return {
         'granularity': granularity.GranularityTest(TRACKERS),
         'capacity': capacity.CapacityTest(TRACKERS),
@@ -61,15 +61,15 @@ def make_provider(
     )
 
 
-def make_host(name: str, zone: str = '', **totals: int) -> host_mod.Host:
+def make_host(name: str, zone: str = '', **totals: int) -> host.Host:
     """Make a host with nothing but its own provider."""
     root = make_provider(name, (), **(totals or {'VCPU': 8}))
-    return host_mod.make_host(name, [root], view.HostView(), zone=zone)
+    return host.make_host(name, [root], host_view.HostView(), zone=zone)
 
 
 def make_cached_host(
     name: str, ways: int = 8, *, clos: int = 8, follows_tasks: bool = False
-) -> host_mod.Host:
+) -> host.Host:
     """Make a host of two caches, with the CPUs of a cell each."""
     rdt, caches = f'{name} RDT', (f'{name} L3_0', f'{name} L3_1')
     tracked = {(rdt, CLOS): builders.make_count(clos)}
@@ -79,14 +79,14 @@ def make_cached_host(
             state=cache_ways.CacheWaysState((1 << ways) - 1),
             implied=(rdt, CLOS),
         )
-    return host_mod.make_host(
+    return host.make_host(
         name,
         [
             make_provider(name, VCPU=8, PCPU=8),
             make_provider(rdt),
             *(make_provider(one, ['CUSTOM_L3']) for one in caches),
         ],
-        view.HostView(
+        host_view.HostView(
             tracked=tracked, resource_classes=frozenset({WAYS, CLOS})
         ),
         cells=CELLS,
@@ -117,9 +117,9 @@ def make_request(
     during: interval.Interval,
     demand: demand_mod.Demand | None = None,
     **fields: Any,
-) -> request_mod.Request:
+) -> request.Request:
     """Make a request of four VCPU per server, unless given."""
-    return request_mod.Request(
+    return request.Request(
         key=key,
         during=during,
         demand=demand or make_demand(_={'VCPU': 4}),
@@ -127,12 +127,12 @@ def make_request(
     )
 
 
-def make_planner(*hosts: host_mod.Host) -> planner_mod.Planner:
+def make_planner(*hosts: host.Host) -> planner.Planner:
     fleet = fleet_mod.Fleet(hosts, TRACKERS)
-    return planner_mod.Planner(fleet, make_tests())
+    return planner.Planner(fleet, make_tests())
 
 
-def list_overbooked(calendar: calendar_mod.Calendar) -> list[view.Place]:
+def list_overbooked(calendar: calendar_mod.Calendar) -> list[host_view.Place]:
     """Return the places of which more is booked than there is, at any time."""
     return [
         one

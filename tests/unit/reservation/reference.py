@@ -9,9 +9,9 @@ types of what goes in.
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 
 
 @dataclasses.dataclass
@@ -24,45 +24,47 @@ class Reference:
     """
 
     seconds: int
-    capacity: dict[view.Place, list[int]] = dataclasses.field(
+    capacity: dict[host_view.Place, list[int]] = dataclasses.field(
         default_factory=dict
     )
-    bookings: dict[str, tuple[interval.Interval, dict[view.Place, int]]] = (
-        dataclasses.field(default_factory=dict)
-    )
+    bookings: dict[
+        str, tuple[interval.Interval, dict[host_view.Place, int]]
+    ] = dataclasses.field(default_factory=dict)
 
     def list_seconds(self, during: interval.Interval) -> range:
         return range(during.start, min(during.end, self.seconds))
 
     def set_capacity(
-        self, place: view.Place, capacity: int, during: interval.Interval
+        self, place: host_view.Place, capacity: int, during: interval.Interval
     ) -> None:
         units = self.capacity.setdefault(place, [0] * self.seconds)
         for second in self.list_seconds(during):
             units[second] = capacity
 
-    def count_used(self, place: view.Place, second: int) -> int:
+    def count_used(self, place: host_view.Place, second: int) -> int:
         return sum(
             places.get(place, 0)
             for during, places in self.bookings.values()
             if during.start <= second < during.end
         )
 
-    def count_free(self, place: view.Place, second: int) -> int:
+    def count_free(self, place: host_view.Place, second: int) -> int:
         return self.capacity[place][second] - self.count_used(place, second)
 
-    def peak(self, place: view.Place, during: interval.Interval) -> int:
+    def peak(self, place: host_view.Place, during: interval.Interval) -> int:
         return max(
             self.count_used(place, one) for one in self.list_seconds(during)
         )
 
-    def find_free(self, place: view.Place, during: interval.Interval) -> int:
+    def find_free(
+        self, place: host_view.Place, during: interval.Interval
+    ) -> int:
         return min(
             self.count_free(place, one) for one in self.list_seconds(during)
         )
 
     def fits(
-        self, places: dict[view.Place, int], during: interval.Interval
+        self, places: dict[host_view.Place, int], during: interval.Interval
     ) -> bool:
         return all(
             self.count_free(place, second) >= amount
@@ -72,16 +74,16 @@ class Reference:
 
 
 def list_overbooked(
-    bookings: Iterable[server_mod.PlannedServer],
-    capacity: Mapping[view.Place, Sequence[int]],
-) -> list[tuple[view.Place, int]]:
+    bookings: Iterable[server.PlannedServer],
+    capacity: Mapping[host_view.Place, Sequence[int]],
+) -> list[tuple[host_view.Place, int]]:
     """Return the places, with the second, where more is booked than there is.
 
     It knows nothing of hosts: what is booked of a place is added up.
 
     :param capacity: place -> units in each second
     """
-    used: dict[view.Place, list[int]] = {
+    used: dict[host_view.Place, list[int]] = {
         place: [0] * len(units) for place, units in capacity.items()
     }
     for one in bookings:

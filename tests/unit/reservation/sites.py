@@ -9,9 +9,9 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import flavor as flavor_mod
-from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import flavor
+from nova_ext_resources.reservation import host
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation import survey
 from tests.unit.reservation import hosts
 
@@ -34,8 +34,8 @@ class FixedSite:
 
     def __init__(
         self,
-        hosts: Sequence[host_mod.Host],
-        flavors: Sequence[flavor_mod.Flavor] = (),
+        hosts: Sequence[host.Host],
+        flavors: Sequence[flavor.Flavor] = (),
     ) -> None:
         self.hosts = hosts
         self.flavors = {one.name: one for one in flavors}
@@ -46,9 +46,7 @@ class FixedSite:
         self.taken: Any = None
         self.known: Any = None
 
-    def list_hosts(
-        self, taken: Any, known: Any = None
-    ) -> Sequence[host_mod.Host]:
+    def list_hosts(self, taken: Any, known: Any = None) -> Sequence[host.Host]:
         self.asked += 1
         self.taken, self.known = taken, known
         return self.hosts
@@ -61,7 +59,7 @@ class FixedSite:
         if not self.has_zones:
             raise exception.ComputeUnavailable(action='list', reason='away')
 
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+    def find_flavor(self, name: str) -> flavor.Flavor | None:
         return self.flavors.get(name)
 
     def check_project(self, project: str) -> None:
@@ -72,9 +70,7 @@ class FixedSite:
 class NoSite:
     """A cloud of which nothing is known."""
 
-    def list_hosts(
-        self, taken: Any, known: Any = None
-    ) -> Sequence[host_mod.Host]:
+    def list_hosts(self, taken: Any, known: Any = None) -> Sequence[host.Host]:
         raise exception.PlacementUnavailable(action='list', detail='away')
 
     def list_enabled(self) -> dict[str, bool]:
@@ -83,7 +79,7 @@ class NoSite:
     def check_zones(self) -> None:
         raise exception.ComputeUnavailable(action='list', reason='away')
 
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+    def find_flavor(self, name: str) -> flavor.Flavor | None:
         raise exception.ComputeUnavailable(action='show', reason='away')
 
     def check_project(self, project: str) -> None:
@@ -104,7 +100,7 @@ def make_reservations(
     url: str, site: survey.Site, clock: Clock, **fields: Any
 ) -> api.Reservations:
     return api.Reservations(
-        database_mod.Database(url),
+        database.Database(url),
         site,
         trackers=hosts.TRACKERS,
         tests=hosts.make_tests(),
@@ -122,12 +118,12 @@ def make_site() -> FixedSite:
             hosts.make_host('b', zone='south'),
         ],
         [
-            flavor_mod.Flavor(
+            flavor.Flavor(
                 name='large', vcpus=4, extra_specs={'hw:cpu_policy': 'shared'}
             ),
-            flavor_mod.Flavor(
+            flavor.Flavor(
                 name='mixed', vcpus=4, extra_specs={'hw:cpu_policy': 'mixed'}
             ),
-            flavor_mod.Flavor(name='empty'),
+            flavor.Flavor(name='empty'),
         ],
     )

@@ -10,17 +10,17 @@ from oslo_utils.fixture import uuidsentinel
 from testtools import matchers
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor as flavor_mod
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import limits as limits_mod
+from nova_ext_resources.reservation import limits
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import publication
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import purge
@@ -31,7 +31,7 @@ from tests.unit.reservation import hosts
 from tests.unit.reservation import sites
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 NOW, HOUR = sites.NOW, sites.HOUR
 
@@ -435,7 +435,7 @@ class QuotaTest(ApiTestCase):
 class LimitsTest(ApiTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.limits = limits_mod.Limits(ahead=2 * HOUR, duration=10 * HOUR)
+        self.limits = limits.Limits(ahead=2 * HOUR, duration=10 * HOUR)
         self.api = sites.make_reservations(
             self.url, self.site, self.clock, limits=self.limits
         )
@@ -487,7 +487,7 @@ class LimitsTest(ApiTestCase):
             self.url,
             self.site,
             self.clock,
-            limits=limits_mod.Limits(servers=1),
+            limits=limits.Limits(servers=1),
         )
 
         self.assertRaises(
@@ -823,7 +823,10 @@ class TakenTest(TakenTestCase):
         self.assertEqual(
             {
                 'server of lease': lease[0].places,
-                **{hold.make_consumer(one.key): one.places for one in lease},
+                **{
+                    planned_hold.make_consumer(one.key): one.places
+                    for one in lease
+                },
             },
             self.site.taken,
         )
@@ -916,7 +919,7 @@ class SlowSiteTest(ApiTestCase):
         self.create('lease', servers=2, starts_at='+20m', ends_at='+4h')
         list_hosts = self.site.list_hosts
 
-        def list_slowly(*known: Any) -> Sequence[host_mod.Host]:
+        def list_slowly(*known: Any) -> Sequence[host.Host]:
             self.clock.now += HOUR / 2
             return list_hosts(*known)
 
@@ -1049,9 +1052,7 @@ class CancelTest(ApiTestCase):
         again = self.create('lease', servers=2)
 
         self.assertEqual('lease~2', again.request.key)
-        self.assertEqual(
-            state_mod.State.CANCELLED, self.api.get('lease').state
-        )
+        self.assertEqual(state.State.CANCELLED, self.api.get('lease').state)
         purge.purge(database_mod.Database(self.url), NOW)
         self.assertRaises(
             exception.ReservationExists, self.create, 'lease', servers=3
@@ -1400,10 +1401,10 @@ class PoolTest(ApiTestCase):
         pool = hosts.make_provider('pool', CUSTOM_SEAT=10)
         self.site = sites.FixedSite(
             [
-                host_mod.make_host(
+                host.make_host(
                     name,
                     [hosts.make_provider(name, VCPU=8), pool],
-                    view.HostView(),
+                    host_view.HostView(),
                 )
                 for name in ('a', 'b')
             ]

@@ -9,8 +9,8 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import calendar
 from nova_ext_resources.reservation import interval
 from tests import base
@@ -59,7 +59,7 @@ class Machine:
             return span(start)
         return span(start, self.rng.randint(start + 1, SECONDS))
 
-    def draw_places(self) -> dict[view.Place, int]:
+    def draw_places(self) -> dict[host_view.Place, int]:
         chosen = self.rng.sample(PLACES, self.rng.randint(1, len(PLACES)))
         return {place: self.rng.randint(1, 5) for place in chosen}
 
@@ -78,7 +78,7 @@ class Machine:
             self.ours.add(str(number), during, places)
 
     def _set_capacity(
-        self, place: view.Place, during: interval.Interval
+        self, place: host_view.Place, during: interval.Interval
     ) -> None:
         capacity = self.rng.randint(0, 12)
         self.theirs.set_capacity(place, capacity, during)

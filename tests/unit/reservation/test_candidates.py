@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 from nova_ext_resources.inspection import fit
-from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import candidates
 from nova_ext_resources.reservation import demand as demand_mod
 from tests import base
@@ -90,7 +90,7 @@ class GroupsTest(base.TestCase):
         names = [f'card {number:02}' for number in range(len(free))]
         groups: Any = {f'_{key}': {VF: one} for key, one in enumerate(amounts)}
         return candidates.CandidateSearch(
-            view.HostView(
+            host_view.HostView(
                 tracked={
                     (name, VF): builders.make_count(one)
                     for name, one in zip(names, free, strict=True)
@@ -163,7 +163,9 @@ class GroupsTest(base.TestCase):
                 traits={'': demand_mod.Traits(required=frozenset({trait}))},
             )
             found = candidates.CandidateSearch(
-                view.HostView(tracked={('it', VF): builders.make_count(9)}),
+                host_view.HostView(
+                    tracked={('it', VF): builders.make_count(9)}
+                ),
                 [hosts.make_provider('it', ['CUSTOM_OWN'])],
                 demand,
             )
@@ -173,7 +175,7 @@ class GroupsTest(base.TestCase):
     def test_all_of_a_group_is_found_on_the_last_provider(self) -> None:
         names = [f'card {number}' for number in range(100)]
         found = candidates.CandidateSearch(
-            view.HostView(
+            host_view.HostView(
                 tracked={
                     **{(one, VF): builders.make_count(9) for one in names},
                     ('card 99', WAYS): builders.make_count(9),

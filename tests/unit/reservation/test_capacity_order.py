@@ -5,12 +5,12 @@
 import dataclasses
 from typing import Any
 
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_order
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
 from tests import base
 from tests.unit.reservation import changes
@@ -24,7 +24,7 @@ def make_fleet() -> fleet_mod.Fleet:
     """Make two hosts with two cards each, of a class, and a pool."""
     return fleet_mod.Fleet(
         [
-            host_mod.make_host(
+            host.make_host(
                 name,
                 [
                     hosts.make_provider(name, VCPU=8, MEMORY_MB=100),
@@ -34,7 +34,7 @@ def make_fleet() -> fleet_mod.Fleet:
                     ),
                     hosts.make_provider('pool', DISK_GB=10),
                 ],
-                view_obj.HostView(),
+                host_view.HostView(),
             )
             for name in 'ab'
         ],

@@ -5,8 +5,8 @@
 import dataclasses
 import random
 
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -34,13 +34,13 @@ def make_sharing_host(name: str) -> host_mod.Host:
             hosts.make_provider(name, VCPU=8),
             hosts.make_provider('pool', DISK_GB=10),
         ],
-        view_obj.HostView(),
+        host_view.HostView(),
     )
 
 
 def count(
     planned: list[capacity_change.CapacityChange],
-    place: view_obj.Place,
+    place: host_view.Place,
     second: int,
     now: int,
     capacity: int,
@@ -61,7 +61,7 @@ def count(
 
 class PlanTest(base.TestCase):
     def list_free(
-        self, fleet: fleet_mod.Fleet, place: view_obj.Place, last: int = 6
+        self, fleet: fleet_mod.Fleet, place: host_view.Place, last: int = 6
     ) -> list[int]:
         return [
             fleet.calendar.find_free(place, span(one, one + 1))

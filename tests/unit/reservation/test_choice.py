@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.reservation import choice
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation import test_promises
@@ -14,7 +14,7 @@ from tests.unit.reservation import test_promises
 
 def make_slot(
     key: str, consumer: str | None = None, **amounts: int
-) -> server_mod.PlannedServer:
+) -> server.PlannedServer:
     """Make a slot with VCPU of each provider."""
     return test_promises.make_slot(
         key,
@@ -36,7 +36,7 @@ def make_candidate(**amounts: int) -> dict[str, Any]:
 class ChooseTest(base.TestCase):
     def choose(
         self,
-        *held: server_mod.PlannedServer,
+        *held: server.PlannedServer,
         harmless: bool = False,
         **candidates: list[dict[str, Any]],
     ) -> tuple[str, list[Any]] | None:

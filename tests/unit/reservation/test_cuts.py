@@ -8,9 +8,9 @@ from typing import Any
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promises
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import spare as spare_mod
 from tests import base
 from tests.unit.reservation import changes
@@ -23,7 +23,7 @@ LAST = test_promises.LAST
 
 
 def count(
-    slots: list[server_mod.PlannedServer],
+    slots: list[server.PlannedServer],
     cuts: list[capacity_change.CapacityChange],
     second: int,
     *,
@@ -47,16 +47,16 @@ def count(
 class CutsTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises_mod.Promises()
+        self.promises = promises.Promises()
 
-    def take(self, slot: server_mod.PlannedServer, **fields: Any) -> None:
+    def take(self, slot: server.PlannedServer, **fields: Any) -> None:
         request = hosts.make_request(slot.key, slot.during, **fields)
         self.promises.take(request, (slot,))
 
     def test_second_by_second(self) -> None:
         dice = random.Random(7)
         for _round in range(200):
-            self.promises = promises_mod.Promises()
+            self.promises = promises.Promises()
             slots = [
                 test_promises.make_slot(
                     f'{number}/0',
@@ -81,7 +81,7 @@ class CutsTest(base.TestCase):
 
     def check(
         self,
-        slots: list[server_mod.PlannedServer],
+        slots: list[server.PlannedServer],
         cuts: list[capacity_change.CapacityChange],
         dice: random.Random,
     ) -> None:

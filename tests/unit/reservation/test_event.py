@@ -4,11 +4,11 @@
 
 import json
 
-from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation import event
 from nova_ext_resources.reservation import state as state_mod
 from tests import base
 
-Kind = event_mod.Kind
+Kind = event.Kind
 State = state_mod.State
 
 
@@ -30,13 +30,13 @@ class EventTest(base.TestCase):
             (State.ACTIVE, State.PENDING, Kind.CHANGED),
         ):
             with self.subTest(before=before, state=state):
-                self.assertIs(wanted, event_mod.find_kind(before, state))
+                self.assertIs(wanted, event.find_kind(before, state))
 
     def test_each_kind_has_a_sentence(self) -> None:
-        self.assertEqual({*Kind}, {*event_mod.MESSAGES})
+        self.assertEqual({*Kind}, {*event.MESSAGES})
 
-    def make(self) -> event_mod.Event:
-        return event_mod.Event(
+    def make(self) -> event.Event:
+        return event.Event(
             uuid='e',
             kind=Kind.TAKEN,
             project='red',

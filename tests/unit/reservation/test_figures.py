@@ -5,25 +5,25 @@
 import dataclasses
 
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources.reservation import figures as figures_mod
-from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import figures
+from nova_ext_resources.reservation import state
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import sites
 from tests.unit.reservation import test_api
 
-State = state_mod.State
+State = state.State
 
 
 class FiguresTest(test_api.ApiTestCase):
     """Two hosts of eight CPUs in a zone each."""
 
-    def read(self) -> figures_mod.Figures:
+    def read(self) -> figures.Figures:
         """Read the hosts anew, as each measurement does."""
         api = sites.make_reservations(self.url, self.site, self.clock)
         return api.read_figures()
 
-    def read_one(self, zone: str) -> figures_mod.Figure:
+    def read_one(self, zone: str) -> figures.Figure:
         return self.read().kinds[zone, 'VCPU']
 
     def hold(self, host: str, cpus: int) -> None:
@@ -49,7 +49,7 @@ class FiguresTest(test_api.ApiTestCase):
 
     def take(self, key: str) -> None:
         slots.take(
-            database_mod.Database(self.url),
+            database.Database(self.url),
             key,
             'a server',
             lambda held: held[0],
@@ -63,10 +63,10 @@ class FiguresTest(test_api.ApiTestCase):
 
         self.assertEqual(
             {
-                ('north', 'VCPU'): figures_mod.Figure(
+                ('north', 'VCPU'): figures.Figure(
                     total=8, used=3, promised=0, available=5
                 ),
-                ('south', 'VCPU'): figures_mod.Figure(
+                ('south', 'VCPU'): figures.Figure(
                     total=8, used=0, promised=0, available=8
                 ),
             },
@@ -89,13 +89,11 @@ class FiguresTest(test_api.ApiTestCase):
         found = self.read()
 
         self.assertEqual(
-            figures_mod.Figure(
-                total=8, used=0, promised=8, taken=4, available=0
-            ),
+            figures.Figure(total=8, used=0, promised=8, taken=4, available=0),
             found.kinds['north', 'VCPU'],
         )
         self.assertEqual(
-            figures_mod.Figure(total=8, used=0, promised=0, available=8),
+            figures.Figure(total=8, used=0, promised=0, available=8),
             found.kinds['south', 'VCPU'],
         )
         self.assertEqual(

@@ -9,9 +9,9 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -77,7 +77,7 @@ class FleetTest(base.TestCase):
         assert future is not None
         return future
 
-    def read(self, place: view.Place, during: interval.Interval) -> Any:
+    def read(self, place: host_view.Place, during: interval.Interval) -> Any:
         return self.foresee(during).view.tracked[place].state
 
     def test_counts_are_as_at_their_peak(self) -> None:
@@ -198,9 +198,9 @@ class FleetTest(base.TestCase):
                 )
             },
         )
-        published = view.HostView(
+        published = host_view.HostView(
             tracked={
-                CACHE: view.Tracked(
+                CACHE: host_view.Tracked(
                     tracker='cache_ways',
                     state=cache_ways.CacheWaysState(0xFF, 0xF),
                 )

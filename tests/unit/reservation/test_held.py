@@ -7,11 +7,11 @@ from typing import Any
 
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.reservation import future as future_mod
+from nova_ext_resources.reservation import future
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -35,8 +35,8 @@ def make_slot(
     during: interval.Interval,
     key: str = 'lease/0',
     **fields: Any,
-) -> server_mod.PlannedServer:
-    return server_mod.PlannedServer(
+) -> server.PlannedServer:
+    return server.PlannedServer(
         key=key,
         host='one',
         during=during,
@@ -66,7 +66,7 @@ class HeldTest(base.TestCase):
 
     def plan(
         self, amount: int, during: interval.Interval | None = None
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+    ) -> planner.Plan | planner.Refusal:
         request = hosts.make_request(
             'new',
             during or span(0, 9),
@@ -92,7 +92,7 @@ class HeldTest(base.TestCase):
         refused = self.plan(4)
 
         # Of seven ways, three are the server's, and none of the rest ...
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         (short,) = refused.shortfalls['one']
         self.assertEqual(
             (L3[0], hosts.WAYS), (short.rp_uuid, short.resource_class)
@@ -112,7 +112,7 @@ class HeldTest(base.TestCase):
         self.patch_host(held={'server': held})
         self.fleet.book(make_slot('1111111', span(0, 9), consumer='server'))
 
-        self.assertIsInstance(self.plan(7), planner_mod.Plan)
+        self.assertIsInstance(self.plan(7), planner.Plan)
         self.assertEqual(
             3, self.fleet.calendar.peak((L3[1], hosts.WAYS), span(0, 9))
         )
@@ -129,7 +129,7 @@ class HeldTest(base.TestCase):
         self.assertEqual(
             0, self.fleet.calendar.peak((L3[0], hosts.WAYS), span(0, 9))
         )
-        self.assertIsInstance(self.plan(7), planner_mod.Plan)
+        self.assertIsInstance(self.plan(7), planner.Plan)
 
     def test_a_slot_that_was_planned_where_another_server_is_now(self) -> None:
         # It is planned on the way that somebody has got meanwhile.
@@ -137,7 +137,7 @@ class HeldTest(base.TestCase):
 
         found = self.plan(4, span(0, 9))
 
-        self.assertIsInstance(found, planner_mod.Plan)
+        self.assertIsInstance(found, planner.Plan)
         (booked,) = self.fleet.bookings.values()
         (ways,) = booked.assignments
         self.assertEqual(0, int(ways.units['mask'], 16) & 0b10000000)
@@ -149,9 +149,9 @@ class HeldTest(base.TestCase):
         )
         self.fleet.book(bare)
 
-        self.assertIsInstance(self.plan(5), planner_mod.Plan)
-        self.assertIsInstance(self.plan(6), planner_mod.Refusal)
-        self.assertIsInstance(self.plan(6, span(0, 5)), planner_mod.Plan)
+        self.assertIsInstance(self.plan(5), planner.Plan)
+        self.assertIsInstance(self.plan(6), planner.Refusal)
+        self.assertIsInstance(self.plan(6, span(0, 5)), planner.Plan)
 
     def test_a_slot_that_fits_nowhere_any_more(self) -> None:
         bare = dataclasses.replace(
@@ -162,8 +162,8 @@ class HeldTest(base.TestCase):
         )
         self.fleet.book(bare)
 
-        self.assertIsInstance(self.plan(1), planner_mod.Refusal)
-        self.assertIsInstance(self.plan(7, span(0, 5)), planner_mod.Plan)
+        self.assertIsInstance(self.plan(1), planner.Refusal)
+        self.assertIsInstance(self.plan(7, span(0, 5)), planner.Plan)
 
     def test_one_that_is_small_would_part_what_is_left(self) -> None:
         # ``X.XX...`` where X is had: the host gives one way the upper end.
@@ -178,11 +178,11 @@ class HeldTest(base.TestCase):
 
         refused = self.plan(3, span(6, 9))
 
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         (short,) = refused.shortfalls['one']
         self.assertIn('the host, which chooses the units', short.reason)
         self.assertIn('new/0', short.reason)
-        self.assertIsInstance(self.plan(2, span(6, 9)), planner_mod.Plan)
+        self.assertIsInstance(self.plan(2, span(6, 9)), planner.Plan)
 
     def test_an_end_is_not_put_off_where_others_would_be_refused(
         self,
@@ -200,7 +200,7 @@ class HeldTest(base.TestCase):
         )
 
         # By the plan, both would fit beside each other.
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         self.assertIn(
             'promised to others', refused.shortfalls['one'][0].reason
         )
@@ -209,17 +209,17 @@ class HeldTest(base.TestCase):
 class CellsTest(base.TestCase):
     """Two cells of four CPUs."""
 
-    def leave(self, *held: server_mod.PlannedServer) -> list[int]:
-        found = future_mod.leave_cells(hosts.CELLS, held)
+    def leave(self, *held: server.PlannedServer) -> list[int]:
+        found = future.leave_cells(hosts.CELLS, held)
         return [len(one) for one in found]
 
     def make(
         self, amount: int, cpus: frozenset[int] | None = None
-    ) -> server_mod.PlannedServer:
+    ) -> server.PlannedServer:
         own = assignment.Assignment(
             rp_uuid='one', rp_key='', resource_class='PCPU', amount=amount
         )
-        return server_mod.PlannedServer(
+        return server.PlannedServer(
             key=f'{amount} {cpus}',
             host='one',
             during=span(0),

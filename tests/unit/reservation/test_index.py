@@ -5,12 +5,12 @@
 import random
 
 from nova_ext_resources.reservation import calendar as calendar_mod
-from nova_ext_resources.reservation import index as index_mod
+from nova_ext_resources.reservation import index
 from nova_ext_resources.reservation import interval
 from tests import base
 
 HOSTS = ('one', 'two', 'three', 'four')
-QUARTER = index_mod.QUARTER
+QUARTER = index.QUARTER
 
 
 def span(start: int, end: int = interval.FOREVER) -> interval.Interval:
@@ -34,16 +34,14 @@ def make_calendar() -> calendar_mod.Calendar:
     return made
 
 
-def make_index(calendar: calendar_mod.Calendar) -> index_mod.Index:
-    return index_mod.Index(
-        calendar, {name: make_places(name) for name in HOSTS}
-    )
+def make_index(calendar: calendar_mod.Calendar) -> index.Index:
+    return index.Index(calendar, {name: make_places(name) for name in HOSTS})
 
 
 def has_room(
     calendar: calendar_mod.Calendar,
     name: str,
-    ask: index_mod.Ask,
+    ask: index.Ask,
     during: interval.Interval,
 ) -> bool:
     return all(
@@ -107,7 +105,7 @@ class IndexTest(base.TestCase):
             for ways in range(1, 9):
                 self.find(span(0), VCPU=amount, WAYS=ways)
 
-        self.assertEqual(index_mod.MAX_ASKS, len(self.index._asks))
+        self.assertEqual(index.MAX_ASKS, len(self.index._asks))
         self.calendar.add('it', span(0), {('one', 'VCPU'): 8})
         self.assertEqual([*HOSTS[1:]], self.find(span(0), VCPU=8, WAYS=8))
         self.assertEqual([*HOSTS[1:]], self.find(span(0), VCPU=1, WAYS=1))
@@ -156,7 +154,7 @@ class IndexTest(base.TestCase):
         )
 
     def _list_with_room(
-        self, ask: index_mod.Ask, during: interval.Interval
+        self, ask: index.Ask, during: interval.Interval
     ) -> list[str]:
         return [
             one for one in HOSTS if has_room(self.calendar, one, ask, during)

@@ -6,7 +6,7 @@ from typing import Any
 
 from nova_ext_resources.reservation import lack
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation import test_promises
@@ -16,7 +16,7 @@ PLACE = ('a', 'VCPU')
 
 def make_slots(
     key: str, start: int, end: int, number: int = 1, **fields: Any
-) -> tuple[server_mod.PlannedServer, ...]:
+) -> tuple[server.PlannedServer, ...]:
     """Make some of four units each."""
     return tuple(
         test_promises.make_slot(

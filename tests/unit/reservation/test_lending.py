@@ -43,7 +43,7 @@ def make_slot(key: str, **amounts: int) -> server.PlannedServer:
 def make_borrower(
     uuid: str, told_at: int | None = None, created_at: int = 0, **fields: Any
 ) -> lending.Borrower:
-    lease = lease_mod.Lease(**{'is_preemptible': True, **fields})
+    lease = lease_mod.FlavorLease(**{'is_preemptible': True, **fields})
     return lending.Borrower(
         uuid=uuid, lease=lease, created_at=created_at, told_at=told_at
     )

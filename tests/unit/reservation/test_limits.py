@@ -8,7 +8,7 @@ from typing import Any
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import shortfalls
 from tests import base
 from tests.unit.reservation import hosts
@@ -139,12 +139,12 @@ class LimitsTest(base.TestCase):
 
 
 class TrimTest(base.TestCase):
-    def refuse(self, earliest: int | None) -> planner_mod.Refusal:
+    def refuse(self, earliest: int | None) -> planner.Refusal:
         offer = None
         if earliest is not None:
             during = span(earliest, earliest + 10)
-            offer = planner_mod.Plan(during=during, servers=())
-        return planner_mod.Refusal(
+            offer = planner.Plan(during=during, servers=())
+        return planner.Refusal(
             during=span(0, 10),
             largest=None,
             earliest=offer,
@@ -160,6 +160,6 @@ class TrimTest(base.TestCase):
             )
 
     def test_a_plan_stays(self) -> None:
-        plan = planner_mod.Plan(during=span(200), servers=())
+        plan = planner.Plan(during=span(200), servers=())
 
         self.assertIs(plan, limits_mod.Limits(ahead=1).trim(plan, NOW))

@@ -8,7 +8,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation import test_promises
@@ -115,7 +115,7 @@ class OwedTest(base.TestCase):
 
     def draw(
         self, dice: random.Random, now: int
-    ) -> list[server_mod.PlannedServer]:
+    ) -> list[server.PlannedServer]:
         """Draw slots; none is taken before it begins."""
         found = []
         for number in range(dice.randint(1, 6)):
@@ -135,7 +135,7 @@ class OwedTest(base.TestCase):
 
     def count_exactly(
         self,
-        slots: list[server_mod.PlannedServer],
+        slots: list[server.PlannedServer],
         held: dict[str, int],
         now: int,
     ) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import owed as owed_mod
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import owed
+from nova_ext_resources.reservation import promises
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -26,8 +26,8 @@ def make_slot(
     during: interval.Interval,
     amounts: dict[tuple[str, str], int],
     **fields: Any,
-) -> server_mod.PlannedServer:
-    return server_mod.PlannedServer(
+) -> server.PlannedServer:
+    return server.PlannedServer(
         key=key,
         host=next(iter(amounts))[0],
         during=during,
@@ -44,7 +44,7 @@ def make_slot(
     )
 
 
-def draw_slot(key: str, dice: random.Random) -> server_mod.PlannedServer:
+def draw_slot(key: str, dice: random.Random) -> server.PlannedServer:
     start = dice.randrange(LAST)
     end = dice.choice([interval.FOREVER, dice.randint(start + 1, LAST)])
     places = dice.sample(PLACES, dice.randint(1, 3))
@@ -57,7 +57,7 @@ def draw_slot(key: str, dice: random.Random) -> server_mod.PlannedServer:
     )
 
 
-def counts(one: server_mod.PlannedServer, second: int) -> bool:
+def counts(one: server.PlannedServer, second: int) -> bool:
     if not one.during.start <= second < one.during.end:
         return False
     # Ten seconds of the thirty were before the start.
@@ -65,7 +65,7 @@ def counts(one: server_mod.PlannedServer, second: int) -> bool:
 
 
 def count_peak(
-    slots: list[server_mod.PlannedServer],
+    slots: list[server.PlannedServer],
     place: tuple[str, str],
     now: int,
     end: int,
@@ -80,9 +80,9 @@ def count_peak(
 class PromisesTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises_mod.Promises()
+        self.promises = promises.Promises()
 
-    def take(self, *slots: server_mod.PlannedServer, key: str = 'x') -> None:
+    def take(self, *slots: server.PlannedServer, key: str = 'x') -> None:
         request = hosts.make_request(key, slots[0].during)
         self.promises.take(request, slots)
 
@@ -203,7 +203,7 @@ class PromisesTest(base.TestCase):
         own = dataclasses.replace(slot.assignments[0], rp_key='a')
         self.take(dataclasses.replace(slot, assignments=(own,)))
 
-        find, counted = self.promises.find_former, promises_mod.CLAIM_SECONDS
+        find, counted = self.promises.find_former, promises.CLAIM_SECONDS
         self.assertIsNotNone(find('a', 'new', hosts.span(100)))
         # What it holds is used, as placement says.
         self.assertIsNone(find('a', 'new', hosts.span(100 + counted)))
@@ -225,7 +225,7 @@ class PromisesTest(base.TestCase):
                 hosts.span(100, 200),
                 {PLACES[0]: 7},
                 consumer='one',
-                taken_at=100 - promises_mod.CLAIM_SECONDS,
+                taken_at=100 - promises.CLAIM_SECONDS,
             )
         )
 
@@ -233,7 +233,7 @@ class PromisesTest(base.TestCase):
         self.assertEqual(
             0, self.promises.find_peak(PLACES[0], 100, interval.FOREVER)
         )
-        taken = owed_mod.Taken(
+        taken = owed.Taken(
             consumer='one',
             amount=7,
             end=200,
@@ -244,7 +244,7 @@ class PromisesTest(base.TestCase):
             (100, 110, [taken]),
             (50, 100, []),
             (200, 300, []),
-            (100 - promises_mod.CLAIM_SECONDS, 110, [taken]),
+            (100 - promises.CLAIM_SECONDS, 110, [taken]),
         ):
             self.assertEqual(
                 found, self.promises.list_taken_of(PLACES[0], now, end)
@@ -292,7 +292,7 @@ class RemovedTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises_mod.Promises()
+        self.promises = promises.Promises()
 
     def take(
         self,
@@ -381,7 +381,7 @@ class RemovedTest(base.TestCase):
     def test_second_by_second(self) -> None:
         dice = random.Random(6)
         for _round in range(100):
-            self.promises = promises_mod.Promises()
+            self.promises = promises.Promises()
             known = []
             for number in range(dice.randint(1, 6)):
                 start = dice.randrange(LAST)
@@ -406,7 +406,7 @@ class RemovedTest(base.TestCase):
             self.assertEqual(count_needed(known, now), self.find_peak(now))
 
 
-def count_needed(slots: list[server_mod.PlannedServer], now: int) -> int:
+def count_needed(slots: list[server.PlannedServer], now: int) -> int:
     """Return what must be free beside what is held now, in any second."""
 
     def count(second: int) -> int:

@@ -15,11 +15,11 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import hold
-from nova_ext_resources.objects import holders
+from nova_ext_resources.objects.documents import holders
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import published
@@ -59,7 +59,7 @@ class PublishedTest(base.TestCase):
             },
         )
         self.entries: list[assignment.Entry] = []
-        self.uses: dict[view_obj.Place, dict[str, int]] = {}
+        self.uses: dict[host_view.Place, dict[str, int]] = {}
         self.pinned = frozenset[int]()
 
     def boot(
@@ -113,14 +113,14 @@ class PublishedTest(base.TestCase):
                 max(amount - taken.get(consumer, {}).get(place, 0), 0)
                 for consumer, amount in self.uses.get(place, {}).items()
             )
-            tracked[place] = view_obj.Tracked(
+            tracked[place] = host_view.Tracked(
                 tracker='count',
                 state=count.CountState(one.capacity, used),
                 inventory=one,
             )
         made = hosts.make_cached_host('host')
         return host_mod.make_host(
-            'host', made.providers, view_obj.HostView(tracked=tracked)
+            'host', made.providers, host_view.HostView(tracked=tracked)
         )
 
     def publish(self) -> publication.Publication:
@@ -149,7 +149,7 @@ class PublishedTest(base.TestCase):
             hosts.TRACKERS,
         )
 
-    def find_free(self, host: host_mod.Host) -> dict[view_obj.Place, int]:
+    def find_free(self, host: host_mod.Host) -> dict[host_view.Place, int]:
         return {
             place: one.state.free
             for place, one in host.view.tracked.items()
@@ -269,7 +269,7 @@ class PublishedTest(base.TestCase):
         self,
     ) -> None:
         self.boot(uuids.one)
-        consumer = hold.make_consumer('lease/0')
+        consumer = planned_hold.make_consumer('lease/0')
         self.uses[WAYS[0]][consumer] = 2
         self.uses[PCPU][consumer] = 1
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import quota as quota_mod
+from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation import request as request_mod
 from tests import base
 from tests.unit.reservation import hosts
 
-HOUR, DAY = quota_mod.HOUR, quota_mod.DAY
+HOUR, DAY = quota.HOUR, quota.DAY
 
 #: Of all quotas here: ten days.
 WINDOW = 10 * DAY
@@ -19,9 +19,9 @@ WINDOW = 10 * DAY
 
 def make_charge(
     start: int, end: int, since: int | None = None, **fields: Any
-) -> quota_mod.Charge:
+) -> quota.Charge:
     """Make a charge of one unit, with times in days."""
-    return quota_mod.Charge(
+    return quota.Charge(
         **{
             'reservation': 'other',
             'resource_class': 'VCPU',
@@ -35,11 +35,11 @@ def make_charge(
 
 
 def make_account(
-    unit_hours: int, *charges: quota_mod.Charge, resource_class: str = 'VCPU'
-) -> quota_mod.Account:
-    return quota_mod.Account(
+    unit_hours: int, *charges: quota.Charge, resource_class: str = 'VCPU'
+) -> quota.Account:
+    return quota.Account(
         quotas=(
-            quota_mod.Quota(
+            quota.Quota(
                 project='red',
                 resource_class=resource_class,
                 unit_hours=unit_hours,
@@ -59,9 +59,7 @@ def make_request(start: int, end: int, **fields: Any) -> request_mod.Request:
 
 
 class CountTest(base.TestCase):
-    def check(
-        self, charge: quota_mod.Charge, *wanted: tuple[int, int]
-    ) -> None:
+    def check(self, charge: quota.Charge, *wanted: tuple[int, int]) -> None:
         """Compare days at times, which are days too."""
         for now, days in wanted:
             found = charge.count_seconds(now * DAY, WINDOW)
@@ -104,7 +102,7 @@ class LimitTest(base.TestCase):
 
     def allow(
         self,
-        account: quota_mod.Account,
+        account: quota.Account,
         request: request_mod.Request,
         now: int = 0,
         wanted: int = 0,
@@ -146,7 +144,7 @@ class LimitTest(base.TestCase):
 
     def test_no_quota(self) -> None:
         self.assertEqual(
-            9, self.allow(quota_mod.Account(), make_request(0, 9, most=9))
+            9, self.allow(quota.Account(), make_request(0, 9, most=9))
         )
 
     def test_more_servers_come_as_far_as_it_goes(self) -> None:
@@ -254,17 +252,17 @@ class NumbersTest(base.TestCase):
             (7199, '1.99', '2'),
             (10**25 * 3600, f'{10**25}', f'{10**25}'),
         ):
-            self.assertEqual(down, quota_mod.format_hours(seconds))
-            self.assertEqual(up, quota_mod.format_hours(seconds, is_up=True))
+            self.assertEqual(down, quota.format_hours(seconds))
+            self.assertEqual(up, quota.format_hours(seconds, is_up=True))
 
     def test_what_is_no_quota(self) -> None:
         for fields in (
             {'unit_hours': -1},
             {'unit_hours': 1.5},
             {'unit_hours': True},
-            {'unit_hours': quota_mod.MAX_UNIT_HOURS + 1},
+            {'unit_hours': quota.MAX_UNIT_HOURS + 1},
             {'unit_hours': 1, 'days': 0},
-            {'unit_hours': 1, 'days': quota_mod.MAX_DAYS + 1},
+            {'unit_hours': 1, 'days': quota.MAX_DAYS + 1},
         ):
             with self.subTest(**fields):
                 values: Any = {
@@ -272,6 +270,6 @@ class NumbersTest(base.TestCase):
                     'resource_class': 'VCPU',
                     **fields,
                 }
-                err = self.assertRaises(ValueError, quota_mod.Quota, **values)
+                err = self.assertRaises(ValueError, quota.Quota, **values)
 
                 self.assertIn('must be a whole number from', str(err))

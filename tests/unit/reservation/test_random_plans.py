@@ -16,11 +16,11 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.objects import host_view
+from nova_ext_resources.reservation import demand
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from tests import base
@@ -78,7 +78,7 @@ class Machine:
             return span(start)
         return span(start, self.rng.randint(start + 1, SECONDS + 1))
 
-    def draw_demand(self) -> demand_mod.Demand:
+    def draw_demand(self) -> demand.Demand:
         names = self.rng.choice(
             [['VCPU'], ['MEMORY_MB'], ['VCPU', 'MEMORY_MB']]
         )
@@ -102,7 +102,7 @@ class Machine:
     def play(
         self,
     ) -> Iterator[
-        tuple[request_mod.Request, int, planner_mod.Plan | planner_mod.Refusal]
+        tuple[request_mod.Request, int, planner.Plan | planner.Refusal]
     ]:
         now = 0
         for number in range(STEPS):
@@ -114,7 +114,7 @@ class Machine:
             request = self.draw_request(str(number), now)
             answer = self.planner.plan(request, now)
             yield request, now, answer
-            if isinstance(answer, planner_mod.Plan):
+            if isinstance(answer, planner.Plan):
                 self.requests[request.key] = request
                 self.planner.accept(request, answer)
 
@@ -195,7 +195,7 @@ class CountedTest(base.TestCase):
             machine = self.MACHINE(seed)
             for request, now, answer in machine.play():
                 where = f'RESERVATION_SEED={seed}, request {request.key}'
-                if isinstance(answer, planner_mod.Refusal):
+                if isinstance(answer, planner.Refusal):
                     kinds['refused'] += 1
                     self._check_refusal(machine, request, answer, where)
                 elif answer.moved:
@@ -212,7 +212,7 @@ class CountedTest(base.TestCase):
         self,
         machine: Machine,
         request: request_mod.Request,
-        plan: planner_mod.Plan,
+        plan: planner.Plan,
         where: str,
     ) -> None:
         start = machine.find_earliest(request, request.latest)
@@ -227,7 +227,7 @@ class CountedTest(base.TestCase):
         self,
         machine: Machine,
         request: request_mod.Request,
-        refusal: planner_mod.Refusal,
+        refusal: planner.Refusal,
         where: str,
     ) -> None:
         self.assertIsNone(
@@ -252,7 +252,7 @@ class CountedTest(base.TestCase):
         machine: Machine,
         request: request_mod.Request,
         now: int,
-        plan: planner_mod.Plan,
+        plan: planner.Plan,
         where: str,
     ) -> None:
         self.assertIsNone(
@@ -324,7 +324,7 @@ class SharingMachine(Machine):
             if rp_uuid in ('disk', self.racks[name])
         ]
         own = hosts.make_provider(name, (), **self.sizes[name])
-        return host_mod.make_host(name, [own, *shared], view_obj.HostView())
+        return host_mod.make_host(name, [own, *shared], host_view.HostView())
 
     def make_cut(self, rack: str) -> None:
         """Let a rack have fewer seats for a time."""
@@ -338,7 +338,7 @@ class SharingMachine(Machine):
                 self.planner.fleet.change(name, view, self.cut)
         self.outages = [('', self.cut)]
 
-    def draw_demand(self) -> demand_mod.Demand:
+    def draw_demand(self) -> demand.Demand:
         names = self.rng.choice(
             [
                 ['VCPU', 'CUSTOM_SEAT'],
@@ -353,7 +353,7 @@ class SharingMachine(Machine):
 
     def count_of(
         self,
-        place: view_obj.Place,
+        place: host_view.Place,
         during: interval.Interval,
         amounts: Mapping[str, int],
     ) -> int:
@@ -442,7 +442,7 @@ class SharingTest(CountedTest):
             ):
                 if not self._list_overbooked(machine):
                     fits = number
-        if isinstance(answer, planner_mod.Plan):
+        if isinstance(answer, planner.Plan):
             self.assertEqual(len(held), fits, where)
             for before, after in zip(held, answer.servers, strict=True):
                 machine.planner.fleet.release(before.key)
@@ -454,7 +454,7 @@ class SharingTest(CountedTest):
 
     def _list_overbooked(
         self, machine: SharingMachine
-    ) -> list[tuple[view_obj.Place, int]]:
+    ) -> list[tuple[host_view.Place, int]]:
         return reference.list_overbooked(
             machine.planner.fleet.bookings.values(), machine.capacity
         )
@@ -470,7 +470,7 @@ class CachedMachine(Machine):
             hosts.make_cached_host('one', clos=self.CLOS)
         )
 
-    def draw_demand(self) -> demand_mod.Demand:
+    def draw_demand(self) -> demand.Demand:
         cpus = self.rng.randint(1, 3)
         ways = {hosts.WAYS: self.rng.randint(1, 6)}
         return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
@@ -535,7 +535,7 @@ class CachedTest(base.TestCase):
             where = f'RESERVATION_SEED={seed}'
             for request, _now, answer in machine.play():
                 is_at_once = (
-                    isinstance(answer, planner_mod.Plan)
+                    isinstance(answer, planner.Plan)
                     and not answer.moved
                     and answer.during == request.during
                 )
@@ -605,7 +605,7 @@ class FragmentedMachine(CachedMachine):
         )
         self.planner = hosts.make_planner(self.host)
 
-    def draw_demand(self) -> demand_mod.Demand:
+    def draw_demand(self) -> demand.Demand:
         cpus = self.rng.randint(1, 2)
         ways = {hosts.WAYS: self.rng.randint(1, 4)}
         return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
@@ -613,7 +613,7 @@ class FragmentedMachine(CachedMachine):
     def play(
         self,
     ) -> Iterator[
-        tuple[request_mod.Request, int, planner_mod.Plan | planner_mod.Refusal]
+        tuple[request_mod.Request, int, planner.Plan | planner.Refusal]
     ]:
         """Cancel nothing: who comes next may get other ways for it."""
         now = 0
@@ -622,7 +622,7 @@ class FragmentedMachine(CachedMachine):
             request = self.draw_request(str(number), now)
             answer = self.planner.plan(request, now)
             yield request, now, answer
-            if isinstance(answer, planner_mod.Plan):
+            if isinstance(answer, planner.Plan):
                 self.requests[request.key] = request
                 self.planner.accept(request, answer)
 
@@ -661,7 +661,7 @@ class Boots:
             if is_start:
                 self.boot(one)
             else:
-                self.view = decide.give(
+                self.view = decide.free(
                     self.view, self.taken.pop(one.key, ()), hosts.TRACKERS
                 )
 
@@ -709,7 +709,7 @@ class FragmentedTest(base.TestCase):
         for seed in SEEDS:
             machine = FragmentedMachine(seed)
             for _request, _now, answer in machine.play():
-                if not isinstance(answer, planner_mod.Plan):
+                if not isinstance(answer, planner.Plan):
                     continue
                 for server in answer.servers:
                     self._check(machine, server, f'RESERVATION_SEED={seed}')
@@ -724,7 +724,7 @@ class FragmentedTest(base.TestCase):
         self.assertLessEqual(server.cpus or frozenset(), free, where)
         for one in server.assignments:
             if one.resource_class == hosts.WAYS:
-                place: view_obj.Place = one.rp_uuid, one.resource_class
+                place: host_view.Place = one.rp_uuid, one.resource_class
                 state = machine.host.view.tracked[place].state
                 assert isinstance(state, cache_ways.CacheWaysState)
                 mask = int(one.units['mask'], 16)

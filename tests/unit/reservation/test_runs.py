@@ -10,10 +10,10 @@ from unittest import mock
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import runs as runs_mod
+from nova_ext_resources.reservation import runs
 from tests import base
 from tests.unit import builders
 from tests.unit.reservation import hosts
@@ -26,7 +26,7 @@ WAYS, L3_0, L3_1 = builders.WAYS, builders.L3_0, builders.L3_1
 class RunsTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.runs = runs_mod.Runs(hosts.TRACKERS, hosts.make_tests())
+        self.runs = runs.Runs(hosts.TRACKERS, hosts.make_tests())
 
     def promise(
         self,
@@ -48,7 +48,7 @@ class RunsTest(base.TestCase):
 
     def find(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         *promises: promises_mod.Promise,
         ways: int = 4,
         rp_uuid: str = L3_0,
@@ -169,7 +169,7 @@ class RunsTest(base.TestCase):
 
     def is_broken(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         promises: list[promises_mod.Promise],
         ways: int,
     ) -> bool:
@@ -193,7 +193,7 @@ class RunsTest(base.TestCase):
 
     def fit(
         self,
-        view: view_obj.HostView | None,
+        view: host_view.HostView | None,
         promises: list[promises_mod.Promise],
     ) -> bool:
         for one in promises:

@@ -6,8 +6,8 @@ import dataclasses
 from unittest import mock
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import promises
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import spare as spare_mod
 from tests import base
 from tests.unit.reservation import hosts
@@ -24,11 +24,11 @@ class OwnSlotTest(base.TestCase):
         self.slot = test_promises.make_slot(
             'x/0', hosts.span(0, 100), {PLACE: 4}
         )
-        self.promises = promises_mod.Promises()
+        self.promises = promises.Promises()
         request = hosts.make_request('x', self.slot.during)
         self.promises.take(request, (self.slot,))
 
-    def fits(self, without: server_mod.PlannedServer | None) -> bool:
+    def fits(self, without: server.PlannedServer | None) -> bool:
         spare = spare_mod.Spare(
             self.promises, lambda _place: 4, now=5, end=100, without=without
         )

@@ -6,11 +6,11 @@ import random
 from types import MappingProxyType
 from typing import Any
 
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import starts
 from tests import base
@@ -37,7 +37,7 @@ class StartsTest(base.TestCase):
             key, during, hosts.make_demand(_={'VCPU': vcpus})
         )
         plan = self.planner.plan(request, 0)
-        if isinstance(plan, planner_mod.Plan):
+        if isinstance(plan, planner.Plan):
             self.planner.accept(request, plan)
 
     def list_starts(
@@ -108,10 +108,10 @@ class StartsTest(base.TestCase):
         pool = hosts.make_provider('pool', (), DISK_GB=100)
         fleet = fleet_mod.Fleet(
             [
-                host_mod.make_host(
+                host.make_host(
                     name,
                     [hosts.make_provider(name, (), VCPU=8), pool],
-                    view.HostView(),
+                    host_view.HostView(),
                 )
                 for name in ('one', 'two')
             ],
@@ -169,14 +169,14 @@ class SharingTest(base.TestCase):
         }
         self.fleet = fleet_mod.Fleet(
             [
-                host_mod.make_host(
+                host.make_host(
                     name,
                     [
                         hosts.make_provider(name, (), VCPU=8),
                         pools[rack, 'CUSTOM_SEAT'],
                         pools['disk', 'GB'],
                     ],
-                    view.HostView(),
+                    host_view.HostView(),
                 )
                 for name, rack in self.RACKS.items()
             ],

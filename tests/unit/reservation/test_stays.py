@@ -79,17 +79,17 @@ def come(
         for one in ordered:
             if one.during.end == second and one.key in has:
                 units = has.pop(one.key)
-                state = TRACKER.give(state, one.amount, units)
+                state = TRACKER.free(state, one.amount, units)
         for one in ordered:
             start = interval.ALWAYS if one.is_there else one.during.start
             if start != second:
                 continue
             if one.is_there:
-                state, has[one.key] = TRACKER.take(
+                state, has[one.key] = TRACKER.allocate(
                     state, one.amount, one.units
                 )
             elif TRACKER.fits(state, one.amount):
-                state, has[one.key] = TRACKER.take(state, one.amount)
+                state, has[one.key] = TRACKER.allocate(state, one.amount)
             else:
                 refused.append(one.key)
     return refused
@@ -264,9 +264,9 @@ class RehearsalTest(base.TestCase):
 class CountingTracker(cache_ways.CacheWaysTracker):
     taken = 0
 
-    def take(self, *args: Any, **kwargs: Any) -> Any:
+    def allocate(self, *args: Any, **kwargs: Any) -> Any:
         self.taken += 1
-        return super().take(*args, **kwargs)
+        return super().allocate(*args, **kwargs)
 
 
 class RandomTest(base.TestCase):

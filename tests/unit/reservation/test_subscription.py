@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation import event
 from nova_ext_resources.reservation import subscription
 from tests import base
 
@@ -70,9 +70,7 @@ class SubscriptionTest(base.TestCase):
     def test_of_capacity(self) -> None:
         made = self.make(**OF_CAPACITY)
 
-        self.assertEqual(
-            {event_mod.Kind.LOW, event_mod.Kind.ENOUGH}, made.kinds
-        )
+        self.assertEqual({event.Kind.LOW, event.Kind.ENOUGH}, made.kinds)
         self.assertEqual((), made.remaining)
 
     def test_no_text_of_it_has_its_secret(self) -> None:

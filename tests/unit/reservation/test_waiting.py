@@ -3,7 +3,7 @@
 """What becomes of servers that wait for their reservation."""
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import waiting
@@ -107,13 +107,15 @@ class TriesTest(base.TestCase):
 
 class HoldTest(base.TestCase):
     def test_each_slot_has_a_consumer_of_its_own(self) -> None:
-        found = [hold.make_consumer(key) for key in ('a/0', 'a/1', 'a/0')]
+        found = [
+            planned_hold.make_consumer(key) for key in ('a/0', 'a/1', 'a/0')
+        ]
 
         self.assertEqual(found[0], found[2])
         self.assertNotEqual(found[0], found[1])
-        self.assertTrue(all(map(hold.may_be_hold, found)))
+        self.assertTrue(all(map(planned_hold.may_be_hold, found)))
 
     def test_the_uuid_of_a_server_is_of_another_kind(self) -> None:
         self.assertFalse(
-            hold.may_be_hold('0f4a1a52-3d0e-4b57-9d3f-5d3f6c6f0a11')
+            planned_hold.may_be_hold('0f4a1a52-3d0e-4b57-9d3f-5d3f6c6f0a11')
         )

@@ -5,13 +5,13 @@
 import random
 from typing import Any
 
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import packing as packing_mod
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import packing
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import way as way_mod
 from tests import base
@@ -35,7 +35,7 @@ class WayTestCase(base.TestCase):
 
     def make(self, *names: str) -> None:
         self.planner = hosts.make_planner(*map(hosts.make_host, names))
-        self.held: dict[str, packing_mod.PlannedServers] = {}
+        self.held: dict[str, packing.PlannedServers] = {}
         self.planned: list[capacity_change.CapacityChange] = []
 
     def book(
@@ -44,7 +44,7 @@ class WayTestCase(base.TestCase):
         demand = hosts.make_demand(_={'VCPU': amount})
         request = hosts.make_request(key, span(start, end), demand, **fields)
         plan = self.planner.plan(request, 0, lead=SECONDS)
-        if isinstance(plan, planner_mod.Refusal):
+        if isinstance(plan, planner.Refusal):
             return False
         self.planner.accept(request, plan)
         self.held[key] = plan.servers
@@ -153,7 +153,7 @@ class WayTest(WayTestCase):
                 host_mod.make_host(
                     name,
                     [hosts.make_provider(name, VCPU=8), pool],
-                    view.HostView(),
+                    host_view.HostView(),
                 )
                 for name in ('a', 'b')
             )
@@ -167,7 +167,7 @@ class WayTest(WayTestCase):
                 affinity=request_mod.Affinity.DIFFERENT_HOSTS,
             )
             plan = self.planner.plan(request, 0)
-            assert isinstance(plan, planner_mod.Plan)
+            assert isinstance(plan, planner.Plan)
             self.planner.accept(request, plan)
             self.held[key] = plan.servers
         cut = changes.make_change(

@@ -5,9 +5,9 @@
 import itertools
 import re
 
+from dev.matrix import plan
+from dev.matrix import suites
 from tests import base
-from tools.matrix import plan
-from tools.matrix import suites
 
 PATH = suites.ROOT.joinpath(*suites.FUNCTIONAL, 'full_only.txt')
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import subunit
 
+from dev.matrix import outcomes
+from dev.matrix import plan
+from dev.matrix import suites
+from dev.matrix import table
 from tests import base
-from tools.matrix import outcomes
-from tools.matrix import plan
-from tools.matrix import suites
-from tools.matrix import table
 
 _TESTS = 'tests.functional.'
 
@@ -206,5 +206,5 @@ class CommittedTest(base.TestCase):
             self.assertEqual(
                 table.render(rows),
                 found,
-                f'{name}: run the tests, then python -m tools.matrix',
+                f'{name}: run the tests, then python -m dev.matrix',
             )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
@@ -16,12 +16,16 @@ WAYS = (L3, classes.BURST)
 PERCENT = (L3, classes.PERCENT)
 
 POOLS = {
-    WAYS: steps.Pool(capacity=12),
-    PERCENT: steps.Pool(capacity=100, step=10, max_step=10, is_tried=False),
+    WAYS: steps.UnitPool(capacity=12),
+    PERCENT: steps.UnitPool(
+        capacity=100, step=10, max_step=10, is_tried=False
+    ),
 }
 
 
-def make_tunable(consumer_uuid: str = 'a', **fields: Any) -> tunable.Tunable:
+def make_tunable(
+    consumer_uuid: str = 'a', **fields: Any
+) -> tunable_units.Tunable:
     given: dict[str, Any] = {
         'consumer_uuid': consumer_uuid,
         'rp_key': L3,
@@ -30,7 +34,7 @@ def make_tunable(consumer_uuid: str = 'a', **fields: Any) -> tunable.Tunable:
         'maximum': 10,
         'amount': 4,
     }
-    return tunable.Tunable(**{**given, **fields})
+    return tunable_units.Tunable(**{**given, **fields})
 
 
 def make_pressure(
@@ -56,15 +60,15 @@ def make_track(value: float = 0.5, **fields: Any) -> history.Track:
         'count': 10,
         'seen': 100,
         'is_fresh': True,
-        'wants': value > history.Limits().want_above,
+        'wants': value > history.TuningLimits().want_above,
     }
     return history.Track(**{**given, **fields})
 
 
 def make_state(
     tracks: Mapping[str, history.Track], *trials: history.Trial
-) -> history.State:
-    return history.State(
+) -> history.TuningState:
+    return history.TuningState(
         tracks={(uuid, *WAYS): track for uuid, track in tracks.items()},
         trials=trials,
     )

@@ -7,6 +7,7 @@ import pathlib
 import stat
 from typing import Any
 
+from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
@@ -18,7 +19,7 @@ NOON = datetime.datetime(2026, 5, 4, 12, tzinfo=datetime.UTC)
 BEFORE = (builders.make_tunable('a'), builders.make_tunable('b', amount=5))
 
 
-def make_move(**fields: Any) -> steps.Move:
+def make_move(**fields: Any) -> steps.UnitMove:
     rp_key, resource_class = builders.WAYS
     given: dict[str, Any] = {
         'rp_key': rp_key,
@@ -26,11 +27,11 @@ def make_move(**fields: Any) -> steps.Move:
         'units': 1,
         'taker': 'b',
         'giver': 'a',
-        'kind': steps.Kind.WANTED,
+        'kind': steps.StepKind.WANTED,
         'reason': 'waits more for memory than the other server',
         'pressures': {'a': 0.1, 'b': 0.81234},
     }
-    return steps.Move(**{**given, **fields})
+    return steps.UnitMove(**{**given, **fields})
 
 
 class AuditTrailTest(base.TestCase):
@@ -40,12 +41,15 @@ class AuditTrailTest(base.TestCase):
 
     def make_trail(self, **fields: Any) -> audit.AuditTrail:
         return audit.AuditTrail(
-            str(self.path), host='cn1', now=lambda: NOON, **fields
+            str(self.path),
+            host='cn1',
+            clock=fake_clock.FakeClock(read=lambda: NOON),
+            **fields,
         )
 
     def write(self, trail: audit.AuditTrail, **fields: Any) -> None:
         given: dict[str, Any] = {
-            'outcome': audit.Outcome.APPLIED,
+            'outcome': audit.StepOutcome.APPLIED,
             'before': BEFORE,
         }
         trail.write(make_move(), **{**given, **fields})
@@ -54,7 +58,7 @@ class AuditTrailTest(base.TestCase):
         return [json.loads(one) for one in self.path.read_text().splitlines()]
 
     def test_a_line_says_who_what_and_why(self) -> None:
-        reading = pressure.Reading(
+        reading = pressure.PressureReading(
             consumer_uuid='b',
             rp_key=builders.L3,
             llc_bytes=100.0,
@@ -114,7 +118,7 @@ class AuditTrailTest(base.TestCase):
 
     def test_a_failure_says_so(self) -> None:
         self.write(
-            self.make_trail(), outcome=audit.Outcome.FAILED, error='ENOSPC'
+            self.make_trail(), outcome=audit.StepOutcome.FAILED, error='ENOSPC'
         )
 
         self.assertEqual(
@@ -125,7 +129,7 @@ class AuditTrailTest(base.TestCase):
     def test_what_comes_from_nobody_is_one_line(self) -> None:
         self.make_trail().write(
             make_move(giver=None),
-            outcome=audit.Outcome.APPLIED,
+            outcome=audit.StepOutcome.APPLIED,
             before=BEFORE,
         )
 

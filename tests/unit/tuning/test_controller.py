@@ -9,7 +9,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import level
@@ -20,7 +20,7 @@ from tests import base
 from tests.unit import strategies
 from tests.unit.tuning import builders
 
-LIMITS = history.Limits()
+LIMITS = history.TuningLimits()
 
 SERVERS = ('a', 'b', 'c', 'd')
 
@@ -35,12 +35,12 @@ spares = st.one_of(values, st.floats(min_value=0, max_value=100))
 def decide_for(
     pressures: Mapping[str, float],
     *,
-    tunables: Sequence[tunable.Tunable] | None = None,
+    tunables: Sequence[tunable_units.Tunable] | None = None,
     tracks: Mapping[str, history.Track] | None = None,
     capacity: int | None = 8,
     max_step: int = 1,
     now: float = 0.0,
-) -> tuple[steps.Move, ...]:
+) -> tuple[steps.UnitMove, ...]:
     """Decide on one pool of ways with servers known since long ago."""
     tunables = tunables or [builders.make_tunable(uuid) for uuid in pressures]
     state = builders.make_state(
@@ -56,7 +56,7 @@ def decide_for(
         tunables,
         [builders.make_pressure(*pair) for pair in pressures.items()],
         state,
-        {builders.WAYS: steps.Pool(capacity=capacity, max_step=max_step)},
+        {builders.WAYS: steps.UnitPool(capacity=capacity, max_step=max_step)},
         LIMITS,
         now,
     )
@@ -122,7 +122,7 @@ class DecideTest(base.TestCase):
         tunables = [builders.make_tunable('a'), builders.make_tunable('b')]
         state = builders.make_state(
             {
-                'a': builders.make_track(0.25, spare=1.5, wants=False),
+                'a': builders.make_track(0.25, unused=1.5, wants=False),
                 'b': builders.make_track(0.32),
             }
         )
@@ -130,11 +130,11 @@ class DecideTest(base.TestCase):
         [move], _state = controller.decide(
             tunables,
             [
-                builders.make_pressure('a', 0.25, spare=1.5),
+                builders.make_pressure('a', 0.25, unused=1.5),
                 builders.make_pressure('b', 0.32),
             ],
             state,
-            {builders.WAYS: steps.Pool(capacity=8)},
+            {builders.WAYS: steps.UnitPool(capacity=8)},
             LIMITS,
             0.0,
         )
@@ -296,14 +296,16 @@ class DecideTest(base.TestCase):
         self.assertEqual((), moves)
 
     def test_bandwidth_is_moved_in_steps_of_the_hardware(self) -> None:
-        [move] = self._decide_on_bandwidth(spare=15.0)
+        [move] = self._decide_on_bandwidth(unused=15.0)
 
         self.assertEqual(10, move.units)
 
     def test_bandwidth_that_is_used_is_not_taken(self) -> None:
-        self.assertEqual((), self._decide_on_bandwidth(spare=9.0))
+        self.assertEqual((), self._decide_on_bandwidth(unused=9.0))
 
-    def _decide_on_bandwidth(self, spare: float) -> tuple[steps.Move, ...]:
+    def _decide_on_bandwidth(
+        self, unused: float
+    ) -> tuple[steps.UnitMove, ...]:
         fields = {
             'resource_class': classes.PERCENT,
             'minimum': 10,
@@ -311,7 +313,7 @@ class DecideTest(base.TestCase):
             'amount': 50,
         }
         tracks = {
-            'a': builders.make_track(0.0, amount=50, spare=spare),
+            'a': builders.make_track(0.0, amount=50, unused=unused),
             'b': builders.make_track(1.0, amount=50),
         }
         moves, _state = controller.decide(
@@ -321,13 +323,13 @@ class DecideTest(base.TestCase):
             ],
             [
                 builders.make_pressure(
-                    'a', 0.0, resource_class=classes.PERCENT, spare=spare
+                    'a', 0.0, resource_class=classes.PERCENT, unused=unused
                 ),
                 builders.make_pressure(
                     'b', 1.0, resource_class=classes.PERCENT
                 ),
             ],
-            history.State(
+            history.TuningState(
                 tracks={
                     (uuid, *builders.PERCENT): track
                     for uuid, track in tracks.items()
@@ -340,7 +342,7 @@ class DecideTest(base.TestCase):
         return moves
 
 
-def read(move: steps.Move) -> tuple[str | None, str | None, str]:
+def read(move: steps.UnitMove) -> tuple[str | None, str | None, str]:
     return move.taker, move.giver, move.reason
 
 
@@ -353,7 +355,7 @@ class RestoreTest(base.TestCase):
         b: float,
         waiting: float | None,
         **fields: Any,
-    ) -> tuple[steps.Move, ...]:
+    ) -> tuple[steps.UnitMove, ...]:
         """Decide when a has 3 of its 4 ways, and b the others.
 
         :param waiting: how much a waited with 4; None: not known
@@ -375,7 +377,7 @@ class RestoreTest(base.TestCase):
                     ),
                 }
             ),
-            {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})},
+            {builders.WAYS: steps.UnitPool(capacity=8, even={'a': 4, 'b': 4})},
             LIMITS,
             0.0,
         )
@@ -385,7 +387,7 @@ class RestoreTest(base.TestCase):
         [move] = self.restore(0.5, 0.9, 0.4)
 
         self.assertEqual(('a', 'b', controller.RESTORED), read(move))
-        self.assertEqual(steps.Kind.UNDONE, move.kind)
+        self.assertEqual(steps.StepKind.UNDONE, move.kind)
 
     def test_a_small_loss_is_none(self) -> None:
         self.assertEqual((), self.restore(0.45, 0.9, 0.4))
@@ -417,7 +419,7 @@ class UnmeasuredTest(base.TestCase):
         lack: int = 2,
         on_trial: tuple[history.Trial, ...] = (),
         count: int = 10,
-    ) -> tuple[tuple[steps.Move, ...], history.State]:
+    ) -> tuple[tuple[steps.UnitMove, ...], history.TuningState]:
         """Decide when a has 4 + 2 of 12 ways, and b lacks some."""
         amounts = {'a': 6, 'b': 4 - lack, 'c': 4}
         state = builders.make_state(
@@ -440,7 +442,7 @@ class UnmeasuredTest(base.TestCase):
             [builders.make_pressure(uuid, 0.25) for uuid in ('b', 'c')],
             state,
             {
-                builders.WAYS: steps.Pool(
+                builders.WAYS: steps.UnitPool(
                     capacity=12, even=dict.fromkeys(amounts, 4)
                 )
             },
@@ -455,7 +457,7 @@ class UnmeasuredTest(base.TestCase):
         [move], _state = self.decide(self.LONG)
 
         self.assertEqual(('b', 'a', controller.UNMEASURED), read(move))
-        self.assertEqual((1, steps.Kind.UNDONE), (move.units, move.kind))
+        self.assertEqual((1, steps.StepKind.UNDONE), (move.units, move.kind))
 
     def test_who_is_on_trial_gets_none_and_no_other_does(self) -> None:
         for taker, giver in (('b', 'c'), ('c', 'b')):
@@ -477,7 +479,7 @@ class UnmeasuredTest(base.TestCase):
         [move], state = self.decide(self.LONG, lack=0)
 
         self.assertEqual((None, 'a', controller.UNMEASURED), read(move))
-        pools = {builders.WAYS: steps.Pool(capacity=12)}
+        pools = {builders.WAYS: steps.UnitPool(capacity=12)}
         state = trials.note(state, [move], pools, LIMITS, self.LONG)
         self.assertEqual(5, state.tracks['a', *builders.WAYS].amount)
 
@@ -486,8 +488,10 @@ class UnmeasuredTest(base.TestCase):
             builders.make_tunable('a', amount=6),
             builders.make_tunable('b', amount=2),
         ]
-        pools = {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})}
-        state = history.State()
+        pools = {
+            builders.WAYS: steps.UnitPool(capacity=8, even={'a': 4, 'b': 4})
+        }
+        state = history.TuningState()
         amounts = []
         for tick in range(80):
             now = tick * 10.0
@@ -514,7 +518,7 @@ class UnmeasuredTest(base.TestCase):
                 [move], state = self.decide(self.LONG, on_trial=(trial,))
 
                 self.assertEqual((giver, taker, trials.LAPSED), read(move))
-                pools = {builders.WAYS: steps.Pool(capacity=12)}
+                pools = {builders.WAYS: steps.UnitPool(capacity=12)}
                 state = trials.note(state, [move], pools, LIMITS, self.LONG)
                 self.assertEqual((), state.trials)
 
@@ -527,7 +531,7 @@ class PoolsTest(base.TestCase):
         servers: Mapping[str, float],
         *keys: tuple[str, str],
         trials: Sequence[history.Trial] = (),
-    ) -> tuple[tuple[steps.Move, ...], history.State]:
+    ) -> tuple[tuple[steps.UnitMove, ...], history.TuningState]:
         fields: list[dict[str, Any]] = [
             {
                 'consumer_uuid': uuid,
@@ -545,12 +549,12 @@ class PoolsTest(base.TestCase):
             )
             for one in fields
         ]
-        state = history.State(
+        state = history.TuningState(
             tracks={
                 history.make_key(one): builders.make_track(
                     servers[one.consumer_uuid],
                     amount=one.amount,
-                    spare=0.0 if servers[one.consumer_uuid] > 0.1 else 20.0,
+                    unused=0.0 if servers[one.consumer_uuid] > 0.1 else 20.0,
                 )
                 for one in tunables
             },
@@ -561,7 +565,9 @@ class PoolsTest(base.TestCase):
             [
                 builders.make_pressure(
                     value=servers[one['consumer_uuid']],
-                    spare=0.0 if servers[one['consumer_uuid']] > 0.1 else 20.0,
+                    unused=0.0
+                    if servers[one['consumer_uuid']] > 0.1
+                    else 20.0,
                     **one,
                 )
                 for one in fields
@@ -603,7 +609,9 @@ class PoolsTest(base.TestCase):
             {'a': 0.3, 'b': 0.5}, builders.WAYS, other, trials=trials
         )
 
-        self.assertEqual([steps.Kind.UNDONE] * 2, [one.kind for one in moves])
+        self.assertEqual(
+            [steps.StepKind.UNDONE] * 2, [one.kind for one in moves]
+        )
         self.assertCountEqual(
             [builders.WAYS, other], [one.pool for one in moves]
         )
@@ -624,23 +632,25 @@ class PoolsTest(base.TestCase):
                     if key == builders.PERCENT
                     else {},
                 )
-                spare = 20.0 if value < 0.2 and key == builders.PERCENT else 0
+                unused = 20.0 if value < 0.2 and key == builders.PERCENT else 0
                 tunables.append(one)
                 pressures.append(
                     builders.make_pressure(
-                        uuid, value, resource_class=key[1], spare=spare
+                        uuid, value, resource_class=key[1], unused=unused
                     )
                 )
                 tracks[history.make_key(one)] = builders.make_track(
-                    value, amount=one.amount, spare=spare
+                    value, amount=one.amount, unused=unused
                 )
         moves, _state = controller.decide(
             tunables,
             pressures,
-            history.State(tracks=tracks),
+            history.TuningState(tracks=tracks),
             {
-                builders.WAYS: steps.Pool(even=dict.fromkeys(servers, even)),
-                builders.PERCENT: steps.Pool(
+                builders.WAYS: steps.UnitPool(
+                    even=dict.fromkeys(servers, even)
+                ),
+                builders.PERCENT: steps.UnitPool(
                     step=10, max_step=10, is_tried=False
                 ),
             },
@@ -685,16 +695,18 @@ class WorkedExampleTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.state = history.State()
+        self.state = history.TuningState()
         self.amounts = {'a': 4, 'b': 4}
         self.now = 0.0
 
-    def run_round(self, a: float, b: float) -> tuple[steps.Move, ...]:
+    def run_round(self, a: float, b: float) -> tuple[steps.UnitMove, ...]:
         tunables = [
             builders.make_tunable(uuid, amount=amount, minimum=2, maximum=6)
             for uuid, amount in self.amounts.items()
         ]
-        pools = {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})}
+        pools = {
+            builders.WAYS: steps.UnitPool(capacity=8, even={'a': 4, 'b': 4})
+        }
         moves, state = controller.decide(
             tunables,
             [builders.make_pressure('a', a), builders.make_pressure('b', b)],
@@ -731,7 +743,7 @@ class WorkedExampleTest(base.TestCase):
 
     def test_what_did_harm_is_undone(self) -> None:
         self.begin()
-        made: list[steps.Move] = []
+        made: list[steps.UnitMove] = []
 
         while not made:
             made.extend(self.run_round(0.15, 0.50))
@@ -743,7 +755,7 @@ class WorkedExampleTest(base.TestCase):
 
 
 @st.composite
-def tunables_of_pools(draw: st.DrawFn) -> list[tunable.Tunable]:
+def tunables_of_pools(draw: st.DrawFn) -> list[tunable_units.Tunable]:
     """Any tunables, within their limits."""
     made = []
     for resource_class, top in ((classes.BURST, 12), (classes.PERCENT, 100)):
@@ -773,11 +785,11 @@ class BoundsTest(base.TestCase):
     @hypothesis.settings(max_examples=strategies.EXAMPLES)
     def test_every_step_stays_within_the_limits(
         self,
-        tunables: list[tunable.Tunable],
+        tunables: list[tunable_units.Tunable],
         data: st.DataObject,
         is_done: bool,
     ) -> None:
-        state = history.State()
+        state = history.TuningState()
         for round_ in range(14):
             now = 20.0 * round_
             before = _sum_up(tunables)
@@ -799,24 +811,24 @@ class BoundsTest(base.TestCase):
             self._check(old, tunables, before)
 
     def _draw_pressures(
-        self, tunables: Sequence[tunable.Tunable], data: st.DataObject
+        self, tunables: Sequence[tunable_units.Tunable], data: st.DataObject
     ) -> list[pressure.Pressure]:
         return [
             builders.make_pressure(
                 one.consumer_uuid,
                 value,
                 resource_class=one.resource_class,
-                spare=spare,
+                unused=unused,
             )
             for one in tunables
             if (value := data.draw(values)) is not None
-            and (spare := data.draw(spares)) is not None
+            and (unused := data.draw(spares)) is not None
         ]
 
     def _check(
         self,
-        old: Sequence[tunable.Tunable],
-        new: Sequence[tunable.Tunable],
+        old: Sequence[tunable_units.Tunable],
+        new: Sequence[tunable_units.Tunable],
         before: Mapping[str, int],
     ) -> None:
         for one, other in zip(old, new, strict=True):
@@ -829,7 +841,7 @@ class BoundsTest(base.TestCase):
             self.assertLessEqual(total, max(capacity, before[name]))
 
 
-def _sum_up(tunables: Sequence[tunable.Tunable]) -> Mapping[str, int]:
+def _sum_up(tunables: Sequence[tunable_units.Tunable]) -> Mapping[str, int]:
     totals = {classes.BURST: 0, classes.PERCENT: 0}
     for one in tunables:
         totals[one.resource_class] += one.amount
@@ -837,8 +849,8 @@ def _sum_up(tunables: Sequence[tunable.Tunable]) -> Mapping[str, int]:
 
 
 def _apply(
-    tunables: Sequence[tunable.Tunable], move: steps.Move
-) -> list[tunable.Tunable]:
+    tunables: Sequence[tunable_units.Tunable], move: steps.UnitMove
+) -> list[tunable_units.Tunable]:
     new = {
         (one.consumer_uuid, one.resource_class): one
         for one in steps.apply_move(tunables, move)

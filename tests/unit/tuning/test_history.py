@@ -8,7 +8,7 @@ from nova_ext_resources.tuning import level
 from tests import base
 from tests.unit.tuning import builders
 
-LIMITS = history.Limits()
+LIMITS = history.TuningLimits()
 KEY = ('a', *builders.WAYS)
 
 
@@ -85,13 +85,13 @@ class ObserveTest(base.TestCase):
     def test_spare_units_fall_at_once_and_rise_slowly(self) -> None:
         def observe_spare(old: float, new: float) -> float:
             state = history.observe(
-                builders.make_state({'a': builders.make_track(spare=old)}),
+                builders.make_state({'a': builders.make_track(unused=old)}),
                 [builders.make_tunable()],
-                [builders.make_pressure('a', spare=new)],
+                [builders.make_pressure('a', unused=new)],
                 LIMITS,
                 0.0,
             )
-            return state.tracks[KEY].spare
+            return state.tracks[KEY].unused
 
         self.assertEqual(0.5, observe_spare(3.0, 0.5))
         self.assertAlmostEqual(0.5 + 2.5 / 11, observe_spare(0.5, 3.0))
@@ -147,7 +147,7 @@ class TurnTest(base.TestCase):
     def test_one_change_begins_no_hold(self) -> None:
         track = builders.make_track().turn(LIMITS, 100.0)
 
-        self.assertFalse(track.is_held(100.0))
+        self.assertFalse(track.is_on_hold(100.0))
 
     def test_changes_that_follow_each_other_begin_ever_longer_holds(
         self,
@@ -167,12 +167,12 @@ class TurnTest(base.TestCase):
     def test_after_a_long_time_a_change_is_the_first_one_again(self) -> None:
         track = builders.make_track()
         # 150 seconds of hold from 10, and another 600 without a change.
-        self.assertTrue(track_turns(0.0, 10.0, 759.0).is_held(760.0))
-        self.assertFalse(track_turns(0.0, 10.0, 761.0).is_held(762.0))
+        self.assertTrue(track_turns(0.0, 10.0, 759.0).is_on_hold(760.0))
+        self.assertFalse(track_turns(0.0, 10.0, 761.0).is_on_hold(762.0))
         for now in (0.0, 10.0, 10000.0):
             track = track.turn(LIMITS, now)
 
-        self.assertFalse(track.is_held(10000.0))
+        self.assertFalse(track.is_on_hold(10000.0))
 
 
 def track_turns(*times: float) -> history.Track:

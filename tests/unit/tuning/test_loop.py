@@ -10,10 +10,11 @@ from typing import Any
 
 import fixtures
 
-from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.conf import tuning
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
+from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import loop
@@ -32,7 +33,7 @@ class Host:
     """Two servers, and what was set."""
 
     def __init__(self) -> None:
-        self.tunables: tuple[tunable.Tunable, ...] = (
+        self.tunables: tuple[tunable_units.Tunable, ...] = (
             builders.make_tunable('a'),
             builders.make_tunable('b'),
         )
@@ -40,9 +41,9 @@ class Host:
         self.is_blind = False
         #: Ways below which server a moves much to and from memory.
         self.working_set = 0
-        self.calls: list[Sequence[tunable.Tunable]] = []
+        self.calls: list[Sequence[tunable_units.Tunable]] = []
 
-    def list_tunables(self) -> Sequence[tunable.Tunable]:
+    def list_tunables(self) -> Sequence[tunable_units.Tunable]:
         if self.is_blind:
             raise self.make_error()
         return self.tunables
@@ -52,14 +53,14 @@ class Host:
             host='cn1', enforcer='resctrl', consumer_uuid='', reason='EBUSY'
         )
 
-    def list_domains(self) -> Mapping[str, pressure.Domain]:
+    def list_domains(self) -> Mapping[str, pressure.CacheDomain]:
         return {
-            builders.L3: pressure.Domain(
+            builders.L3: pressure.CacheDomain(
                 capacities={classes.BURST: 8}, way_bytes=WAY
             )
         }
 
-    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable_units.Tunable]) -> None:
         self.calls.append(tunables)
         if self.error:
             raise self.error
@@ -88,16 +89,16 @@ class TunerTest(base.TestCase):
             settings=loop.Settings(**fields),
             audit=audit.AuditTrail(str(self.path), host='cn1'),
             host='cn1',
-            clock=lambda: self.now,
+            clock=fake_clock.FakeClock(lambda: self.now),
         )
 
     def run_for(
         self, tuner: loop.Tuner, rounds: int, age: float = 0.0
-    ) -> list[steps.Move]:
-        made: list[steps.Move] = []
+    ) -> list[steps.UnitMove]:
+        made: list[steps.UnitMove] = []
         for _ in range(rounds):
             readings = [
-                pressure.Reading(
+                pressure.PressureReading(
                     consumer_uuid=uuid,
                     rp_key=builders.L3,
                     llc_bytes=held * WAY,
@@ -240,7 +241,7 @@ class TunerTest(base.TestCase):
 
 class MakePoolTest(base.TestCase):
     def test_bandwidth_moves_in_percent_of_the_domain(self) -> None:
-        domain = pressure.Domain(capacities={classes.MBPS: 40000})
+        domain = pressure.CacheDomain(capacities={classes.MBPS: 40000})
         key = builders.L3, classes.MBPS
 
         pool = loop.make_pool(key, [], domain, loop.Settings())
@@ -253,7 +254,7 @@ class MakePoolTest(base.TestCase):
         key = builders.L3, classes.MBPS
 
         pool = loop.make_pool(
-            key, tunables, pressure.Domain(), loop.Settings()
+            key, tunables, pressure.CacheDomain(), loop.Settings()
         )
 
         self.assertEqual((None, 50), (pool.capacity, pool.max_step))
@@ -263,7 +264,7 @@ class MakePoolTest(base.TestCase):
             builders.make_tunable('a', amount=7),
             builders.make_tunable('b', amount=2, maximum=3),
         ]
-        domain = pressure.Domain(capacities={classes.BURST: 10})
+        domain = pressure.CacheDomain(capacities={classes.BURST: 10})
 
         pool = loop.make_pool(builders.WAYS, tunables, domain, loop.Settings())
 
@@ -271,7 +272,7 @@ class MakePoolTest(base.TestCase):
 
     def test_it_is_unknown_if_the_minimums_do_not_fit(self) -> None:
         tunables = [builders.make_tunable(minimum=9)]
-        domain = pressure.Domain(capacities={classes.BURST: 8})
+        domain = pressure.CacheDomain(capacities={classes.BURST: 8})
 
         pool = loop.make_pool(builders.WAYS, tunables, domain, loop.Settings())
 
@@ -282,7 +283,7 @@ class MakePoolTest(base.TestCase):
         key = builders.L3, classes.MBPS
         tunables = [builders.make_tunable(step=10)]
         for allocated, expected in ((1, 10), (20, 20)):
-            domain = pressure.Domain(steps={classes.MBPS: allocated})
+            domain = pressure.CacheDomain(steps={classes.MBPS: allocated})
 
             pool = loop.make_pool(key, tunables, domain, loop.Settings())
 
@@ -292,7 +293,7 @@ class MakePoolTest(base.TestCase):
 class FromConfTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        tuning_conf.register_opts(self.conf)
+        tuning.register_opts(self.conf)
         self.folder = self.useFixture(fixtures.TempDir()).path
 
     def override(self, **values: object) -> None:
@@ -320,7 +321,8 @@ class FromConfTest(base.TestCase):
         settings = loop.Settings.from_conf(self.conf)
 
         self.assertEqual(
-            loop.Settings(is_dry_run=True, limits=history.Limits()), settings
+            loop.Settings(is_dry_run=True, limits=history.TuningLimits()),
+            settings,
         )
 
     def test_what_is_off_has_no_wrong_options(self) -> None:
@@ -381,7 +383,7 @@ class FromConfTest(base.TestCase):
 
         self.assertEqual(
             loop.Settings(
-                limits=history.Limits(
+                limits=history.TuningLimits(
                     want_above=0.5, give_below=0.4, cool_down=60.0
                 ),
                 interval=20.0,
@@ -392,5 +394,5 @@ class FromConfTest(base.TestCase):
         )
         self.assertEqual(
             len(dataclasses.fields(settings)) + 4,
-            len(tuning_conf.OPTS),
+            len(tuning.OPTS),
         )

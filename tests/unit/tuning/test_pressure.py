@@ -7,18 +7,18 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.tuning import pressure
-from nova_ext_resources.tuning import readings
+from nova_ext_resources.tuning import target
 from tests import base
 from tests.unit.tuning import builders
 
 WAY = 1 << 21
 
-DOMAINS: Mapping[str, pressure.Domain] = {
-    builders.L3: pressure.Domain(way_bytes=WAY, bandwidth_bytes=50e9)
+DOMAINS: Mapping[str, pressure.CacheDomain] = {
+    builders.L3: pressure.CacheDomain(way_bytes=WAY, bandwidth_bytes=50e9)
 }
 
 
-def make_reading(**fields: Any) -> pressure.Reading:
+def make_reading(**fields: Any) -> pressure.PressureReading:
     given: dict[str, Any] = {
         'consumer_uuid': 'a',
         'rp_key': builders.L3,
@@ -26,7 +26,7 @@ def make_reading(**fields: Any) -> pressure.Reading:
         'memory_bytes': 4e9,
         'cpus': 4,
     }
-    return pressure.Reading(**{**given, **fields})
+    return pressure.PressureReading(**{**given, **fields})
 
 
 def press(
@@ -48,7 +48,7 @@ class WaysTest(base.TestCase):
         one = press(llc_bytes=0.5 * WAY)
 
         self.assertLess(one.value, 0.1)
-        self.assertGreater(one.spare, 3)
+        self.assertGreater(one.unused, 3)
 
     def test_waiting_does_not_depend_on_unused_ways(self) -> None:
         full, empty = press(), press(llc_bytes=0.5 * WAY)
@@ -57,7 +57,7 @@ class WaysTest(base.TestCase):
         self.assertEqual(full.value, full.waiting)
 
     def test_full_ways_are_not_spare(self) -> None:
-        self.assertEqual(0.0, press().spare)
+        self.assertEqual(0.0, press().unused)
 
     def test_the_same_traffic_of_more_cpus_is_less_pressure(self) -> None:
         self.assertLess(press(cpus=16).value, press(cpus=2).value)
@@ -83,13 +83,13 @@ class BandwidthTest(base.TestCase):
     def test_traffic_at_the_limit_wants_more(self) -> None:
         one = press(classes.PERCENT, 10, memory_bytes=5e9)
 
-        self.assertEqual((1.0, 0.0), (one.value, one.spare))
+        self.assertEqual((1.0, 0.0), (one.value, one.unused))
 
     def test_traffic_far_below_leaves_some_to_spare(self) -> None:
         one = press(classes.PERCENT, 20, memory_bytes=1e9)
 
         self.assertEqual(0.0, one.value)
-        self.assertGreater(one.spare, 10)
+        self.assertGreater(one.unused, 10)
 
     def test_a_megabyte_is_the_kernels(self) -> None:
         one = press(classes.MBPS, 1000, memory_bytes=0.8 * 1000 * (1 << 20))
@@ -100,7 +100,7 @@ class BandwidthTest(base.TestCase):
         share = builders.make_tunable(resource_class=classes.PERCENT)
 
         found = pressure.list_pressures(
-            [share], [make_reading()], {builders.L3: pressure.Domain()}
+            [share], [make_reading()], {builders.L3: pressure.CacheDomain()}
         )
 
         self.assertEqual((), found)
@@ -176,11 +176,11 @@ class ReadingsTest(base.TestCase):
             },
         )
 
-        found = readings.list_readings(sweep, {'a': 8})
+        found = target.list_readings(sweep, {'a': 8})
 
         self.assertEqual(
             (
-                pressure.Reading(
+                pressure.PressureReading(
                     consumer_uuid='a',
                     rp_key='L3_0',
                     llc_bytes=70,
@@ -188,7 +188,7 @@ class ReadingsTest(base.TestCase):
                     taken_at=11.0,
                     cpus=8,
                 ),
-                pressure.Reading(
+                pressure.PressureReading(
                     consumer_uuid='a', rp_key='L3_1', taken_at=11.0, cpus=8
                 ),
             ),

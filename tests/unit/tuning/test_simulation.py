@@ -33,7 +33,7 @@ def without_noise(mix: workloads.Mix) -> workloads.Mix:
 
 
 def list_amounts(
-    moves: Sequence[steps.Move],
+    moves: Sequence[steps.UnitMove],
 ) -> Mapping[tuple[str, str], list[int]]:
     """Return what each server had over time, 0 being the amount at the end."""
     paths: dict[tuple[str, str], list[int]] = {}

@@ -11,8 +11,8 @@ from nova_ext_resources.tuning import trials
 from tests import base
 from tests.unit.tuning import builders
 
-LIMITS = history.Limits()
-POOLS = {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})}
+LIMITS = history.TuningLimits()
+POOLS = {builders.WAYS: steps.UnitPool(capacity=8, even={'a': 4, 'b': 4})}
 
 A = ('a', *builders.WAYS)
 B = ('b', *builders.WAYS)
@@ -27,7 +27,7 @@ TRIAL = history.Trial(
 )
 
 
-def make_state(a: float, b: float, **fields: Any) -> history.State:
+def make_state(a: float, b: float, **fields: Any) -> history.TuningState:
     return builders.make_state(
         {
             'a': builders.make_track(a, amount=3, **fields),
@@ -38,8 +38,8 @@ def make_state(a: float, b: float, **fields: Any) -> history.State:
 
 
 def run_round(
-    state: history.State, a: float, b: float
-) -> tuple[tuple[steps.Move, ...], history.State]:
+    state: history.TuningState, a: float, b: float
+) -> tuple[tuple[steps.UnitMove, ...], history.TuningState]:
     """Decide, and do what was decided."""
     tunables = [
         builders.make_tunable('a', amount=state.tracks[A].amount),
@@ -58,24 +58,29 @@ def run_round(
 class JudgeTest(base.TestCase):
     def judge(
         self, a: float, b: float, **fields: Any
-    ) -> trials.Verdict | None:
+    ) -> trials.TrialVerdict | None:
         return trials.judge(TRIAL, make_state(a, b, **fields), LIMITS)
 
     def test_a_gain_without_a_loss_stays(self) -> None:
-        self.assertEqual(trials.Verdict(helped=True), self.judge(0.1, 0.6))
+        self.assertEqual(
+            trials.TrialVerdict(helped=True), self.judge(0.1, 0.6)
+        )
 
     def test_neither_gain_nor_loss_stays_and_is_known(self) -> None:
-        self.assertEqual(trials.Verdict(futile=True), self.judge(0.1, 0.8))
+        self.assertEqual(
+            trials.TrialVerdict(futile=True), self.judge(0.1, 0.8)
+        )
 
     def test_a_loss_above_the_gain_is_undone(self) -> None:
         self.assertEqual(
-            trials.Verdict(undo=trials.HARMFUL, helped=True, harmed=True),
+            trials.TrialVerdict(undo=trials.HARMFUL, helped=True, harmed=True),
             self.judge(0.14, 0.794),
         )
 
     def test_a_small_loss_for_a_large_gain_stays(self) -> None:
         self.assertEqual(
-            trials.Verdict(helped=True, harmed=True), self.judge(0.14, 0.6)
+            trials.TrialVerdict(helped=True, harmed=True),
+            self.judge(0.14, 0.6),
         )
 
     def test_a_large_loss_is_undone_whatever_the_gain(self) -> None:
@@ -134,7 +139,7 @@ class JudgeTest(base.TestCase):
         trial = dataclasses.replace(TRIAL, giver=None)
 
         self.assertEqual(
-            trials.Verdict(helped=True),
+            trials.TrialVerdict(helped=True),
             trials.judge(trial, make_state(0.9, 0.6), LIMITS),
         )
 
@@ -150,14 +155,14 @@ class TrialTest(base.TestCase):
     def test_a_step_without_effect_stays_and_is_not_repeated(self) -> None:
         moves, state = run_round(make_state(0.1, 0.8), 0.1, 0.8)
 
-        self.assertNotIn(steps.Kind.UNDONE, [move.kind for move in moves])
+        self.assertNotIn(steps.StepKind.UNDONE, [move.kind for move in moves])
         self.assertNotIn(TRIAL, state.trials)
         self.assertIsNotNone(state.tracks[B].futile)
 
     def test_a_step_that_did_harm_is_undone(self) -> None:
         [move], state = run_round(make_state(0.3, 0.6), 0.3, 0.6)
 
-        self.assertEqual(steps.Kind.UNDONE, move.kind)
+        self.assertEqual(steps.StepKind.UNDONE, move.kind)
         self.assertEqual(('a', 'b', 1), (move.taker, move.giver, move.units))
         self.assertEqual(trials.HARMFUL, move.reason)
         self.assertEqual((), state.trials)
@@ -186,7 +191,7 @@ class TrialTest(base.TestCase):
 
             state = trials.learn(
                 TRIAL,
-                trials.Verdict(futile=True),
+                trials.TrialVerdict(futile=True),
                 state.replace_tracks({('b', *builders.PERCENT): limited}),
                 LIMITS,
                 0.0,
@@ -257,13 +262,15 @@ class TrialTest(base.TestCase):
                 tunables, pressures, make_state(0.3, 0.8), POOLS, LIMITS, 0.0
             )
 
-            self.assertNotIn(steps.Kind.UNDONE, [one.kind for one in moves])
+            self.assertNotIn(
+                steps.StepKind.UNDONE, [one.kind for one in moves]
+            )
             self.assertEqual((), state.trials)
 
 
 class NoteTest(base.TestCase):
-    def make_move(self, **fields: Any) -> steps.Move:
-        return steps.Move(
+    def make_move(self, **fields: Any) -> steps.UnitMove:
+        return steps.UnitMove(
             rp_key=builders.L3,
             resource_class=builders.WAYS[1],
             units=1,
@@ -271,10 +278,10 @@ class NoteTest(base.TestCase):
             giver='a',
             reason=controller.NO_USE,
             pressures={},
-            **{'kind': steps.Kind.WANTED, **fields},
+            **{'kind': steps.StepKind.WANTED, **fields},
         )
 
-    def make_state(self, **fields: Any) -> history.State:
+    def make_state(self, **fields: Any) -> history.TuningState:
         return builders.make_state(
             {
                 'a': builders.make_track(0.5, **fields),
@@ -283,7 +290,7 @@ class NoteTest(base.TestCase):
         )
 
     def test_a_change_begins_a_cool_down_of_both(self) -> None:
-        pools = {builders.WAYS: steps.Pool(is_tried=False)}
+        pools = {builders.WAYS: steps.UnitPool(is_tried=False)}
 
         state = trials.note(
             self.make_state(), [self.make_move()], pools, LIMITS, 7.0
@@ -295,7 +302,7 @@ class NoteTest(base.TestCase):
         self.assertEqual((), state.trials)
 
     def test_who_got_bandwidth_keeps_it(self) -> None:
-        pools = {builders.WAYS: steps.Pool(is_tried=False)}
+        pools = {builders.WAYS: steps.UnitPool(is_tried=False)}
 
         state = trials.note(
             self.make_state(), [self.make_move()], pools, LIMITS, 0.0
@@ -306,7 +313,7 @@ class NoteTest(base.TestCase):
 
     def test_the_level_with_even_division_is_remembered(self) -> None:
         for even, expected in ((4, 0.5), (3, None)):
-            pools = {builders.WAYS: steps.Pool(even={'a': even})}
+            pools = {builders.WAYS: steps.UnitPool(even={'a': even})}
 
             state = trials.note(
                 self.make_state(), [self.make_move()], pools, LIMITS, 0.0
@@ -330,7 +337,7 @@ class NoteTest(base.TestCase):
         self.assertEqual(0.48, state.trials[0].before[1].waiting)
 
     def test_who_got_units_back_without_a_trial_keeps_them(self) -> None:
-        move = self.make_move(kind=steps.Kind.UNDONE)
+        move = self.make_move(kind=steps.StepKind.UNDONE)
 
         state = trials.note(self.make_state(), [move], POOLS, LIMITS, 0.0)
 

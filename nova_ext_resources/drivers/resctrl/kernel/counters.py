@@ -21,7 +21,7 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _MAX_DIGITS = 20
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 
-class Files(files_mod.FileSystem, Protocol):
+class Files(file_system.FileSystem, Protocol):
     """What monitoring needs of the file system."""
 
     def get_inode(self, path: str) -> int:
@@ -60,7 +60,7 @@ class Files(files_mod.FileSystem, Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
+class MonitoringInfo:
     """What can be monitored.
 
     :ivar events: those of :data:`EVENTS` that are counted
@@ -122,14 +122,14 @@ def parse_count(text: str) -> int | None:
     return None
 
 
-def read_info(files: files_mod.FileSystem) -> Info | None:
+def read_info(files: file_system.FileSystem) -> MonitoringInfo | None:
     """Return what can be monitored, None where nothing can.
 
     :raises ResctrlMissing: there is no mount
     :raises ResctrlError: it cannot be read
     """
     above, _slash, name = INFO.partition('/')
-    with files_mod.translated(files, f'read {INFO}'):
+    with file_system.translated(files, f'read {INFO}'):
         try:
             if name not in files.listdir(above):
                 return None
@@ -138,10 +138,12 @@ def read_info(files: files_mod.FileSystem) -> Info | None:
                 files.root, f'there is no folder "{above}"'
             ) from err
         features = files.read(f'{INFO}/{_FEATURES}').split()
-    return Info(events=tuple(one for one in EVENTS if one in features))
+    return MonitoringInfo(
+        events=tuple(one for one in EVENTS if one in features)
+    )
 
 
-def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
+def list_domains(files: file_system.FileSystem) -> dict[Domain, str]:
     """Return the folder, below any group's own, of each domain.
 
     They are the same for all groups; those without an online CPU are not
@@ -151,7 +153,7 @@ def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
     :raises ResctrlError: they cannot be listed
     """
     found = {}
-    with files_mod.translated(files, f'list {_DATA}'):
+    with file_system.translated(files, f'list {_DATA}'):
         for name in files.listdir(_DATA):
             match = _CACHE.fullmatch(name)
             if match:
@@ -167,7 +169,7 @@ def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
 
 
 def _list_nodes(
-    files: files_mod.FileSystem, cache: int, folder: str
+    files: file_system.FileSystem, cache: int, folder: str
 ) -> dict[Domain, str]:
     return {
         Domain(cache=cache, node=int(match[1])): f'{folder}/{match[0]}'
@@ -181,7 +183,7 @@ def _get_rank(domain: Domain) -> tuple[int, int]:
     return domain.cache, -1 if domain.node is None else domain.node
 
 
-class Reader:
+class CounterReader:
     """Reads the counters of any number of groups.
 
     :param domains: as :func:`list_domains` gives them

@@ -3,15 +3,15 @@
 """The files of control groups: all of them are read, one is changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 import contextlib
 import dataclasses
-from typing import Any, TypeVar
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.drivers.resctrl.kernel import info as info_mod
-from nova_ext_resources.drivers.resctrl.kernel import schemata as schemata_mod
+from nova_ext_resources.drivers.resctrl.kernel import info
+from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.objects import bitmask
 
 T = TypeVar('T')
@@ -37,11 +37,11 @@ class GroupFiles:
     Every method raises ResctrlError.
     """
 
-    def __init__(self, files: files_mod.FileSystem) -> None:
+    def __init__(self, files: file_system.FileSystem) -> None:
         self.files = files
         # Name in the root -> whether it is a group; those of ours are.
         self._kinds: dict[str, bool] = {}
-        self._bandwidth: info_mod.BandwidthInfo | None = None
+        self._bandwidth: info.BandwidthInfo | None = None
 
     @contextlib.contextmanager
     def locked(self, *, exclusive: bool) -> Iterator[None]:
@@ -146,9 +146,9 @@ class GroupFiles:
         """Return what decides whether groups can be made."""
         return self._do('read the mount', self.files.get_rights)
 
-    def find_obstacle(self) -> str:
+    def find_problem(self) -> str:
         """Return why no group could be made, as far as reading shows."""
-        return self._do('read the mount', self.files.find_obstacle)
+        return self._do('read the mount', self.files.find_problem)
 
     def _is_group(self, name: str) -> bool:
         """Return whether a name in the root is that of a control group.
@@ -185,9 +185,9 @@ class GroupFiles:
 
     def _read_schemata(self, name: str) -> dict[tuple[str, int], int]:
         path = join(name, _SCHEMATA)
-        found = understand(path, schemata_mod.parse, self._read(path))
+        found = understand(path, schemata.parse, self._read(path))
         for key, value in found.items():
-            if self._bandwidth and key[0] == schemata_mod.BANDWIDTH:
+            if self._bandwidth and key[0] == schemata.BANDWIDTH:
                 found[key] = self._bandwidth.find_written(value)
         return found
 
@@ -215,24 +215,24 @@ class GroupFiles:
                 ) from err
             return default
 
-    def _read_info(self, default: schemata_mod.Schemata) -> info_mod.Info:
+    def _read_info(self, default: schemata.Schemata) -> info.ControlInfo:
         names = self._do('list the controls', self.files.listdir, _INFO)
         levels, bandwidth = {}, None
-        for level, (plain, code, _data) in schemata_mod.CONTROLS.items():
+        for level, (plain, code, _data) in schemata.CONTROLS.items():
             name = code if code in names else plain
             if name in names:
                 levels[level] = dataclasses.replace(
-                    self._parse_info(name, info_mod.parse_cache),
+                    self._parse_info(name, info.parse_cache),
                     has_cdp=name == code,
                 )
-        if schemata_mod.BANDWIDTH in names:
-            limits = schemata_mod.get_limits(default)
+        if schemata.BANDWIDTH in names:
+            limits = schemata.get_limits(default)
             bandwidth = dataclasses.replace(
-                self._parse_info('MB', info_mod.parse_bandwidth),
+                self._parse_info('MB', info.parse_bandwidth),
                 highest=max(limits.values(), default=0),
             )
         self._bandwidth = bandwidth
-        return info_mod.Info(levels=levels, bandwidth=bandwidth)
+        return info.ControlInfo(levels=levels, bandwidth=bandwidth)
 
     def _parse_info(
         self, name: str, parse: Callable[[Mapping[str, str]], T]
@@ -240,11 +240,11 @@ class GroupFiles:
         path = f'{_INFO}/{name}'
         there = set(self._do(f'list {path}', self.files.listdir, path))
         texts = {
-            one: self._read(f'{path}/{one}') for one in info_mod.FILES & there
+            one: self._read(f'{path}/{one}') for one in info.FILES & there
         }
-        if info_mod.has_io_class(texts):
+        if info.has_io_class(texts):
             # Can be read only while I/O devices have a class.
-            texts[info_mod.IO_WAYS] = self._read(f'{path}/{info_mod.IO_WAYS}')
+            texts[info.IO_WAYS] = self._read(f'{path}/{info.IO_WAYS}')
         return understand(path, parse, texts)
 
     # -- changing ------------------------------------------------------
@@ -252,7 +252,7 @@ class GroupFiles:
     def write_schemata(
         self,
         group: groups.Group,
-        changed: schemata_mod.Schemata,
+        changed: schemata.Schemata,
         *,
         is_checked: bool = True,
     ) -> groups.Group:
@@ -265,17 +265,17 @@ class GroupFiles:
         path = join(group.name, _SCHEMATA)
         for (control, _domain), value in changed.items():
             # Some hardware takes it, and what runs there has no cache then.
-            if control != schemata_mod.BANDWIDTH and not value:
+            if control != schemata.BANDWIDTH and not value:
                 raise errors.ResctrlRefused(
                     action=f'set {path}',
                     reason=f'it would be left without any way of {control}',
                 )
-        for text in schemata_mod.list_texts(changed):
+        for text in schemata.list_texts(changed):
             self._do(f'write {path}', self.files.write, path, text)
         found = {**group.schemata, **changed}
         if is_checked:
             found = self._read_schemata(group.name)
-            if reason := schemata_mod.find_deviation(changed, found):
+            if reason := schemata.find_deviation(changed, found):
                 raise errors.NotApplied(action=f'set {path}', reason=reason)
         return dataclasses.replace(group, schemata=found)
 
@@ -341,7 +341,7 @@ class GroupFiles:
         try:
             return call(*arguments)
         except OSError as err:
-            raise files_mod.translate(self.files, action, err) from err
+            raise file_system.translate(self.files, action, err) from err
 
 
 def join(name: str, file: str) -> str:

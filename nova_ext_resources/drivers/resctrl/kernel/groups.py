@@ -72,7 +72,7 @@ class Tree:
     :ivar groups: by name, the default one first
     """
 
-    info: info_mod.Info
+    info: info_mod.ControlInfo
     groups: Mapping[str, Group]
 
     @property

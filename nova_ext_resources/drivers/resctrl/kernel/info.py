@@ -113,7 +113,7 @@ class BandwidthInfo:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
+class ControlInfo:
     """All controls that are in use.
 
     :ivar levels: level of a cache -> what its controls can do

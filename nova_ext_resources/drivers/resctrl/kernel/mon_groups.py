@@ -17,12 +17,12 @@ import itertools
 import os
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import group_files
-from nova_ext_resources.drivers.resctrl.kernel import groups as groups_mod
+from nova_ext_resources.drivers.resctrl.kernel import groups
 
 #: The control group of the pool of ways that servers share.
-SHARED = groups_mod.SHARED
+SHARED = groups.SHARED
 
 _FOLDER = 'mon_groups'
 
@@ -31,7 +31,7 @@ _INFO = 'info'
 _NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 #: Control groups that have monitoring groups of ours.
-_PARENTS = (groups_mod.DEFAULT, SHARED)
+_PARENTS = (groups.DEFAULT, SHARED)
 
 #: A group has gone, or is for a region of a cache: nothing runs there.
 _CLOSED = (errors.GroupGone, errors.ResctrlFailed)
@@ -56,7 +56,7 @@ class MonGroup:
     @property
     def path(self) -> str:
         """Return its folder."""
-        name = groups_mod.make_name(self.consumer_uuid)
+        name = groups.make_name(self.consumer_uuid)
         return f'{group_files.join(self.parent, _FOLDER)}/{name}'
 
 
@@ -106,7 +106,7 @@ class MonGroups:
     Every method raises ResctrlError.
     """
 
-    def __init__(self, files: files_mod.FileSystem) -> None:
+    def __init__(self, files: file_system.FileSystem) -> None:
         self._files = files
         self._groups = group_files.GroupFiles(files)
 
@@ -116,15 +116,13 @@ class MonGroups:
         :raises ResctrlMissing: there is no mount
         """
         with self._groups.locked(exclusive=False):
-            controls = [groups_mod.DEFAULT, *self._groups.list_names()]
+            controls = [groups.DEFAULT, *self._groups.list_names()]
             below = {name: self._list_below(name) for name in controls}
             num_closids = self._find_least('num_closids')
             total_rmids = self._find_least('num_rmids')
             others = self._read_others(below)
         return Listing(
-            controls=frozenset(
-                filter(None, map(groups_mod.parse_name, controls))
-            ),
+            controls=frozenset(filter(None, map(groups.parse_name, controls))),
             mon_groups=_find_ours(below),
             num_controls=len(controls),
             num_closids=num_closids,
@@ -142,17 +140,17 @@ class MonGroups:
         What is below a server's own group is counted for it, too.
         """
         found = {}
-        for name in itertools.filterfalse(groups_mod.parse_name, below):
+        for name in itertools.filterfalse(groups.parse_name, below):
             folder = group_files.join(name, _FOLDER)
             for path in (name, *(f'{folder}/{one}' for one in below[name])):
-                if path and not groups_mod.is_ours(os.path.basename(path)):
+                if path and not groups.is_ours(os.path.basename(path)):
                     with contextlib.suppress(*_CLOSED):
                         found[path] = self._groups.read_tasks(path)
         return found
 
     def _list_below(self, name: str) -> list[str]:
         path = group_files.join(name, _FOLDER)
-        with files_mod.translated(self._files, f'list {path}'):
+        with file_system.translated(self._files, f'list {path}'):
             try:
                 return self._files.listdir(path)
             except OSError as err:
@@ -168,7 +166,7 @@ class MonGroups:
     def _find_least(self, file: str) -> int:
         """Return the least number that a control or a monitor shows."""
         found = []
-        with files_mod.translated(self._files, 'list the controls'):
+        with file_system.translated(self._files, 'list the controls'):
             for name in self._files.listdir(_INFO):
                 try:
                     text = self._files.read(f'{_INFO}/{name}/{file}')
@@ -184,7 +182,7 @@ class MonGroups:
         """
         action = f'make monitoring group {group.path}'
         with self._groups.locked(exclusive=True):
-            with files_mod.translated(self._files, action):
+            with file_system.translated(self._files, action):
                 try:
                     self._files.mkdir(group.path)
                 except FileExistsError:
@@ -232,6 +230,6 @@ def _find_ours(below: Mapping[str, Iterable[str]]) -> frozenset[MonGroup]:
     return frozenset(
         MonGroup(parent=parent, consumer_uuid=uuid)
         for parent in _PARENTS
-        for uuid in map(groups_mod.parse_name, below.get(parent, ()))
+        for uuid in map(groups.parse_name, below.get(parent, ()))
         if uuid
     )

@@ -71,7 +71,7 @@ def call(name: str, root: str, path: str, *arguments: Any) -> None:
         raise OSError(*failure)
 
 
-def find_obstacle(status: str = STATUS) -> str:
+def find_problem(status: str = STATUS) -> str:
     """Return why the helper would not start or would be of no use, or ''.
 
     As far as can be found without starting it.

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 
-from nova_ext_resources.drivers.resctrl.kernel import threads
+from nova_ext_resources.drivers.resctrl.guest import threads
 
 #: How often threads are read before one counts as outside: between listing
 #: and reading some are born, and some end.

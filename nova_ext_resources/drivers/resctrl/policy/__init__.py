@@ -11,7 +11,7 @@ A change goes through these in turn; each takes values and returns values:
 * ``pools``: divides burst ways and bandwidth between their servers
 * ``shared_pool``: lists the servers in the group of the shared pool
 * ``layout``: computes what every group is to have
-* ``transition``: orders the steps from what is there to that
+* ``write_order``: orders the steps from what is there to that
 * ``verify``: explains what a server lacks
 * ``recognition``: reads the units of a server that the ledger has lost
 

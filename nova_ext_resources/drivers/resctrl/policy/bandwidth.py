@@ -25,7 +25,7 @@ AMD_UNIT = 125
 AMD_MAXIMUM = 2048
 
 
-class Unit(enum.StrEnum):
+class BandwidthUnit(enum.StrEnum):
     """What one unit of the kernel's number is."""
 
     PERCENT = 'percent'
@@ -46,27 +46,29 @@ class BandwidthOwnership:
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> BandwidthUnit:
         if not self.info.is_linear:
-            return Unit.EIGHTH_GBPS
+            return BandwidthUnit.EIGHTH_GBPS
         if self.info.highest > MAX_PERCENT:
-            return Unit.MBPS
-        return Unit.PERCENT
+            return BandwidthUnit.MBPS
+        return BandwidthUnit.PERCENT
 
     @property
     def resource_class(self) -> str:
-        is_percent = self.unit is Unit.PERCENT
+        is_percent = self.unit is BandwidthUnit.PERCENT
         return classes.PERCENT if is_percent else classes.MBPS
 
     @property
     def total(self) -> int:
         """The amount that there is for all servers."""
-        return MAX_PERCENT if self.unit is Unit.PERCENT else self.maximum
+        return (
+            MAX_PERCENT if self.unit is BandwidthUnit.PERCENT else self.maximum
+        )
 
     @property
     def step(self) -> int:
         """What amounts that can be allocated are multiples of."""
-        if self.unit is Unit.MBPS:
+        if self.unit is BandwidthUnit.MBPS:
             return 1
         return self.to_amount(self.info.granularity)
 
@@ -85,12 +87,12 @@ class BandwidthOwnership:
         What is beyond the largest number that the kernel takes is no limit.
         """
         info, unit = self.info, self.unit
-        if unit is Unit.MBPS:
+        if unit is BandwidthUnit.MBPS:
             # The kernel regulates it by itself. Some versions round the
             # number to the granularity, which is in percent, all the same.
             return _round_up(amount, info.granularity)
         most = MAX_PERCENT
-        if unit is Unit.EIGHTH_GBPS:
+        if unit is BandwidthUnit.EIGHTH_GBPS:
             amount = -(-amount // AMD_UNIT)
             most = max(info.highest, AMD_MAXIMUM)
         value = _round_up(max(amount, info.minimum, 1), info.granularity)
@@ -98,7 +100,11 @@ class BandwidthOwnership:
 
     def to_amount(self, value: int) -> int:
         """Return what a number of the kernel is in percent or in MB/s."""
-        return value * AMD_UNIT if self.unit is Unit.EIGHTH_GBPS else value
+        return (
+            value * AMD_UNIT
+            if self.unit is BandwidthUnit.EIGHTH_GBPS
+            else value
+        )
 
     def round(self, amount: int) -> int:
         """Return what the hardware makes of an amount: no less."""

@@ -39,15 +39,15 @@ def choose(
     :raises EnforcementFailed, ClaimError: this host cannot
     """
     chooser = _Chooser(owned, entry)
-    held = []
+    assignments = []
     for one in entry.assignments:
         if one.resource_class in _OF_CACHES:
             cache = schemata.parse_key(one.rp_key)
             # What is offline is applied as soon as something can run there.
             if not owned.machine.is_offline(cache):
                 one = chooser.choose(one, cache)
-        held.append(one)
-    return tuple(held)
+        assignments.append(one)
+    return tuple(assignments)
 
 
 def is_shared(entry: assignment.Entry) -> bool:
@@ -224,5 +224,5 @@ def find_ways(free: int, amount: int, is_sparse: bool = False) -> int:
     :raises ValueError: there are not as many, or not side by side
     """
     state = cache_ways.CacheWaysState(free, is_sparse=is_sparse)
-    _state, units = cache_ways.CacheWaysTracker().take(state, amount)
+    _state, units = cache_ways.CacheWaysTracker().allocate(state, amount)
     return bitmask.parse_mask(str(units['mask']))

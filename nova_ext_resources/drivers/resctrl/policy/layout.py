@@ -44,7 +44,7 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class GroupMembers:
     """What runs in a group.
 
     :ivar floating: servers whose threads are in it
@@ -55,14 +55,14 @@ class Members:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class DesiredGroup:
     """What one group is to have.
 
     :ivar members: None where these stay as they are
     """
 
     schemata: schemata.Schemata
-    members: Members | None = None
+    members: GroupMembers | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Desired:
     :ivar host: cache -> the ways that the host keeps
     """
 
-    groups: Mapping[str, Goal]
+    groups: Mapping[str, DesiredGroup]
     host: Mapping[schemata.Cache, int] = dataclasses.field(
         default_factory=dict
     )
@@ -83,7 +83,7 @@ def layout(
     owned: ownership.Ownership,
     wanted: Mapping[str, Wanted] | None = None,
     *,
-    members: Mapping[str, Members] | None = None,
+    members: Mapping[str, GroupMembers] | None = None,
 ) -> Desired:
     """Lay out all groups of ours.
 
@@ -134,7 +134,7 @@ def layout(
         limits[names[uuid]] = {**limits.get(names[uuid], {}), **one.limits}
     return Desired(
         groups={
-            name: Goal(
+            name: DesiredGroup(
                 schemata=schemata.make_values(
                     known, own, limits.get(name, {})
                 ),

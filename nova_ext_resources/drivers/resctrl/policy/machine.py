@@ -11,7 +11,7 @@ from nova_ext_resources.drivers.resctrl.kernel import schemata
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class HostMachine:
     """What a host is, besides its groups.
 
     :ivar host: its name, for errors
@@ -49,7 +49,7 @@ class Machine:
         self,
         before: Mapping[schemata.Cache, int],
         after: Mapping[schemata.Cache, int],
-    ) -> 'Machine':
+    ) -> 'HostMachine':
         """Remember which ways the default group has lost, to restore them.
 
         The groups do not show it: other software may have kept the default
@@ -62,9 +62,9 @@ class Machine:
         return dataclasses.replace(self, lent=lent)
 
 
-def make(options: cfg.ConfigOpts.GroupAttr, host: str) -> Machine:
+def make(options: cfg.ConfigOpts.GroupAttr, host: str) -> HostMachine:
     """Return what the options say; the CPUs are not known yet."""
-    return Machine(
+    return HostMachine(
         host=host,
         reserved_ways=options.reserved_ways,
         burst_ways=options.burst_ways,

@@ -40,7 +40,7 @@ OWN_WAYS = {
 }
 
 #: States of entries whose units nobody else can have.
-_CERTAIN = (assignment.State.APPLIED, assignment.State.HELD)
+_CERTAIN = (assignment.State.APPLIED, assignment.State.PARKED)
 
 _HARD = (groups.EXCLUSIVE, groups.PSEUDO_LOCKED)
 
@@ -144,15 +144,15 @@ class CacheOwnership:
         left = self.with_runs({'': schemata.Ways(mask)})
         return left.host.bit_count() >= self.least
 
-    def find_default(self, kept: int) -> int:
+    def find_default(self, grouped: int) -> int:
         """Return the ways that the default group is to have.
 
         Those it had, and those that are left; one run, with the host's own
         ways in it, where the hardware wants one.
 
-        :param kept: ways of servers and pools that have a group
+        :param grouped: ways of servers and pools that have a group
         """
-        usable = self.info.full & ~(kept | self.exclusive | self.locked)
+        usable = self.info.full & ~(grouped | self.exclusive | self.locked)
         mask = usable & (self.default | ~self.foreign) | self.host
         if self.info.is_sparse:
             return mask
@@ -187,7 +187,7 @@ class Ownership:
     """
 
     tree: groups.Tree
-    machine: machine_mod.Machine
+    machine: machine_mod.HostMachine
     entries: Mapping[str, assignment.Entry]
     caches: Mapping[schemata.Cache, CacheOwnership]
     bandwidths: Mapping[schemata.Cache, bandwidth.BandwidthOwnership]
@@ -195,7 +195,7 @@ class Ownership:
 
 def build(
     tree: groups.Tree,
-    machine: machine_mod.Machine,
+    machine: machine_mod.HostMachine,
     entries: Mapping[str, assignment.Entry],
 ) -> Ownership:
     """Find out which server, pool or software has each unit."""
@@ -238,7 +238,7 @@ def build(
 def _build_bandwidths(
     tree: groups.Tree,
     ours: Mapping[str, groups.Group],
-    machine: machine_mod.Machine,
+    machine: machine_mod.HostMachine,
 ) -> dict[schemata.Cache, bandwidth.BandwidthOwnership]:
     info = tree.info.bandwidth
     if info is None or not _are_of_caches(tree, machine):
@@ -257,7 +257,9 @@ def _build_bandwidths(
     }
 
 
-def _are_of_caches(tree: groups.Tree, machine: machine_mod.Machine) -> bool:
+def _are_of_caches(
+    tree: groups.Tree, machine: machine_mod.HostMachine
+) -> bool:
     """Return whether lines of bandwidth are numbered like the L3 caches.
 
     On some kernels for ARM they are of NUMA nodes. Without lines of the L3
@@ -273,14 +275,14 @@ def _are_of_caches(tree: groups.Tree, machine: machine_mod.Machine) -> bool:
 
 
 def list_ways(
-    held: Iterable[assignment.Assignment],
+    assignments: Iterable[assignment.Assignment],
 ) -> dict[schemata.Cache, schemata.Ways | None]:
     """Return the ways that a server has for itself, as they are on record.
 
     None for burst ways, which may have been moved since.
     """
     found: dict[schemata.Cache, schemata.Ways | None] = {}
-    for one in held:
+    for one in assignments:
         if one.resource_class == classes.BURST:
             found.setdefault(schemata.parse_key(one.rp_key), None)
         elif one.resource_class in OWN_WAYS:
@@ -295,7 +297,7 @@ def _make_plain(
     cache: schemata.Cache,
     ways: Mapping[str, int],
     foreign: Iterable[groups.Group],
-    machine: machine_mod.Machine,
+    machine: machine_mod.HostMachine,
 ) -> CacheOwnership:
     """Sum up a cache as if no server had any of it.
 
@@ -320,12 +322,12 @@ def _make_plain(
 
 
 def _add_pools(
-    hardware: CacheOwnership, machine: machine_mod.Machine
+    hardware: CacheOwnership, machine: machine_mod.HostMachine
 ) -> CacheOwnership:
-    kept = hardware.host | hardware.io | hardware.locked
+    grouped = hardware.host | hardware.io | hardware.locked
     try:
         burst, shared = regions.place(
-            hardware.info.full & ~kept,
+            hardware.info.full & ~grouped,
             hardware.host,
             burst=machine.burst_ways,
             shared=machine.shared_ways,
@@ -410,11 +412,11 @@ def _list_seen(
         for uuid, mask in shown.items()
         if uuid not in recorded and not mask & plain.default
     )
-    kept = dataclasses.replace(plain, servers={'': known | sure}).host
+    grouped = dataclasses.replace(plain, servers={'': known | sure}).host
     found = {}
     for uuid, mask in shown.items():
         others = bitmask.unite(m for one, m in applied.items() if one != uuid)
-        if mask and not mask & (kept | others):
+        if mask and not mask & (grouped | others):
             found[uuid] = mask
     return found
 

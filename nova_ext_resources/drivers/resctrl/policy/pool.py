@@ -18,7 +18,7 @@ has two guaranteed::
     D             2     6       -        030
 
 The spare way goes to the first of them. Each run is moved only when no other
-is in its way, see ``transition``.
+is in its way, see ``write_order``.
 """
 
 import abc
@@ -34,7 +34,7 @@ from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import tunable
+from nova_ext_resources.objects import tunable_units
 
 #: Provider key, resource class.
 Key: TypeAlias = tuple[str, str]
@@ -65,7 +65,7 @@ class Pool(abc.ABC):
         """Whether not even the guaranteed amounts are there."""
         return self.guaranteed > self.capacity
 
-    def explain_lack(self) -> str:
+    def explain_shortage(self) -> str:
         """Explain why it is overdrawn."""
         return (
             f'something else on the host uses it: {self.capacity} are left '
@@ -84,14 +84,14 @@ class Pool(abc.ABC):
         :param fixed: used when it is of these servers and possible
         :raises ValueError: the guaranteed amounts alone are too much
         """
-        if not self.find_misfit(fixed):
+        if not self.find_problem(fixed):
             return dict(fixed)
         divided = fair_share.divide(
             self.capacity, tuple(self.demands.values()), self.step
         )
         return dict(zip(self.demands, divided, strict=True))
 
-    def find_misfit(self, fixed: Mapping[str, int]) -> str:
+    def find_problem(self, fixed: Mapping[str, int]) -> str:
         """Explain why these cannot be the amounts, or ''."""
         if fixed.keys() != self.demands.keys():
             return f'the servers are {", ".join(sorted(self.demands))}'
@@ -106,10 +106,10 @@ class Pool(abc.ABC):
             return f'{sum(fixed.values())} is more than {self.capacity}'
         return ''
 
-    def list_tunables(self) -> list[tunable.Tunable]:
+    def list_tunables(self) -> list[tunable_units.Tunable]:
         """Return what each server has, without those that have none yet."""
         return [
-            tunable.Tunable(
+            tunable_units.Tunable(
                 consumer_uuid=uuid,
                 rp_key=self.key[0],
                 resource_class=self.key[1],
@@ -124,7 +124,9 @@ class Pool(abc.ABC):
         ]
 
     def read_tunables(
-        self, tunables: Sequence[tunable.Tunable], known: Mapping[str, int]
+        self,
+        tunables: Sequence[tunable_units.Tunable],
+        known: Mapping[str, int],
     ) -> dict[str, int]:
         """Return server -> amount; servers that are not named keep theirs.
 
@@ -140,8 +142,8 @@ class Pool(abc.ABC):
             )
         given = {uuid: self._round(uuid, one) for uuid, one in named.items()}
         amounts = {**self.divide(known), **given}
-        if misfit := self.find_misfit(amounts):
-            raise ValueError(misfit)
+        if problem := self.find_problem(amounts):
+            raise ValueError(problem)
         return amounts
 
     def _round(self, uuid: str, amount: int) -> int:
@@ -165,9 +167,9 @@ class BurstPool(Pool):
     room: int
     size: int
 
-    def explain_lack(self) -> str:
+    def explain_shortage(self) -> str:
         if self.guaranteed <= self.size:
-            return super().explain_lack()
+            return super().explain_shortage()
         return (
             f'{self.guaranteed} ways of the pool of {self.key[0]} are '
             f'allocated, and [ext_resources_resctrl] burst_ways is '
@@ -214,33 +216,35 @@ def make_pool(
         for uuid, entry in owned.entries.items()
         if uuid in owned.tree.ours
     }
-    held = {
+    assignments = {
         uuid: one
         for uuid, assignments in sorted({**entries, **(added or {})}.items())
         for one in assignments
         if (one.rp_key, one.resource_class) == key
     }
-    if not held:
+    if not assignments:
         return None
     cache = schemata.parse_key(key[0])
     if key[1] == classes.BURST:
         ways = owned.caches.get(cache)
-        return _make_burst_pool(key, cache, ways, held) if ways else None
+        return (
+            _make_burst_pool(key, cache, ways, assignments) if ways else None
+        )
     limits = owned.bandwidths.get(cache)
     if limits is None or limits.resource_class != key[1]:
         return None
-    return _make_bandwidth_pool(key, cache, limits, held)
+    return _make_bandwidth_pool(key, cache, limits, assignments)
 
 
 def _make_burst_pool(
     key: Key,
     cache: schemata.Cache,
     domain: ownership.CacheOwnership,
-    held: Mapping[str, assignment.Assignment],
+    assignments: Mapping[str, assignment.Assignment],
 ) -> Pool:
-    room = domain.find_room(domain.burst, held.keys())
+    room = domain.find_room(domain.burst, assignments.keys())
     size = room.bit_count()
-    masks = {uuid: domain.find_burst_run(uuid) for uuid in held}
+    masks = {uuid: domain.find_burst_run(uuid) for uuid in assignments}
 
     def limit(one: assignment.Assignment) -> fair_share.Demand:
         most = min(int(one.units.get('max', size)), size)
@@ -250,7 +254,7 @@ def _make_burst_pool(
         key=key,
         cache=cache,
         capacity=size,
-        demands={uuid: limit(held[uuid]) for uuid in sort(masks)},
+        demands={uuid: limit(assignments[uuid]) for uuid in sort(masks)},
         amounts={uuid: mask.bit_count() for uuid, mask in masks.items()},
         room=room,
         size=domain.burst.bit_count(),
@@ -261,11 +265,11 @@ def _make_bandwidth_pool(
     key: Key,
     cache: schemata.Cache,
     domain: bandwidth.BandwidthOwnership,
-    held: Mapping[str, assignment.Assignment],
+    assignments: Mapping[str, assignment.Assignment],
 ) -> Pool:
     least = {
         uuid: domain.round(classes.get_limit(one))
-        for uuid, one in held.items()
+        for uuid, one in assignments.items()
     }
     return BandwidthPool(
         key=key,
@@ -274,9 +278,9 @@ def _make_bandwidth_pool(
         capacity=max(domain.total, sum(least.values())),
         demands={
             uuid: (least[uuid], max(least[uuid], int(one.units.get('max', 0))))
-            for uuid, one in held.items()
+            for uuid, one in assignments.items()
         },
-        amounts={uuid: domain.get_amount(uuid) for uuid in held},
+        amounts={uuid: domain.get_amount(uuid) for uuid in assignments},
         step=domain.to_amount(domain.info.granularity),
         domain=domain,
     )

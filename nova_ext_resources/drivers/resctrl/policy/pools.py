@@ -48,27 +48,27 @@ def divide(
 def make_room(
     owned: ownership.Ownership,
     entry: assignment.Entry,
-    held: Sequence[assignment.Assignment],
+    assignments: Sequence[assignment.Assignment],
     own: layout.Wanted,
     amounts: Amounts,
 ) -> dict[str, layout.Wanted]:
     """Divide the pools anew of which a server gets a part.
 
-    :param held: its assignments, as they were chosen
+    :param assignments: its assignments, as they were chosen
     :param own: what it is to have besides
     :return: server -> what it is to have, ``entry`` among them
     :raises CapacityExceeded: other software has taken too much of one
     """
     uuid, pools = entry.consumer_uuid, []
     was_applied = entry.state is assignment.State.APPLIED
-    for one in held:
+    for one in assignments:
         if one.resource_class not in CLASSES:
             continue
         cache = schemata.parse_key(one.rp_key)
         if owned.machine.is_offline(cache):
             continue
         key = (one.rp_key, one.resource_class)
-        pool = pool_mod.make_pool(owned, key, added={uuid: held})
+        pool = pool_mod.make_pool(owned, key, added={uuid: assignments})
         assert pool is not None, 'it has been chosen'
         if not pool.is_overdrawn:
             pools.append(pool)
@@ -78,7 +78,7 @@ def make_room(
             own = own.join(layout.Wanted(ways=ways))
         else:
             raise refusals.make_busy(
-                owned.machine.host, uuid, (one,), pool.explain_lack()
+                owned.machine.host, uuid, (one,), pool.explain_shortage()
             )
     wanted = divide(pools, amounts)
     return {**wanted, uuid: own.join(wanted.get(uuid, layout.Wanted()))}

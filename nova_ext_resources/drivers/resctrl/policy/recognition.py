@@ -27,9 +27,9 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 
 
-def recognize(
+def recover_units(
     tree: groups.Tree,
-    machine: machine_mod.Machine,
+    machine: machine_mod.HostMachine,
     entries: Mapping[str, assignment.Entry],
     entry: assignment.Entry,
 ) -> assignment.Entry | None:
@@ -41,8 +41,8 @@ def recognize(
     group = tree.ours.get(entry.consumer_uuid)
     if group is not None:
         masks = schemata.get_masks(group.schemata)
-        held = tuple(_read(one, masks) for one in entry.assignments)
-        entry = dataclasses.replace(entry, assignments=held)
+        assignments = tuple(_read(one, masks) for one in entry.assignments)
+        entry = dataclasses.replace(entry, assignments=assignments)
     if any(_is_unknown(one) for one in entry.assignments):
         return None
     whole = {**entries, entry.consumer_uuid: entry}
@@ -54,7 +54,7 @@ def recognize(
     found = dataclasses.replace(entry, assignments=chosen)
     whole = {**entries, entry.consumer_uuid: found}
     owned = ownership.build(tree, machine, whole)
-    return None if verify.find_fault(owned, found) else found
+    return None if verify.find_problem(owned, found) else found
 
 
 def _read(

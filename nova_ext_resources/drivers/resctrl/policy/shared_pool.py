@@ -43,7 +43,7 @@ def make_members(
     tree: groups.Tree,
     servers: Collection[assignment.Entry],
     cpus: frozenset[int] = frozenset(),
-) -> layout.Members:
+) -> layout.GroupMembers:
     """Return what is to run in the group.
 
     :param cpus: those that come in. CPUs of a server that is about to come
@@ -51,7 +51,9 @@ def make_members(
     """
     own = frozenset[int]().union(*(one.cpus or () for one in servers))
     kept = tree.shared.cpus & own if tree.shared else frozenset[int]()
-    return layout.Members(cpus=cpus | kept, floating=list_floating(servers))
+    return layout.GroupMembers(
+        cpus=cpus | kept, floating=list_floating(servers)
+    )
 
 
 def list_applied(

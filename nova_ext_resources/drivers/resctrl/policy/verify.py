@@ -16,7 +16,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 
 
-def find_fault(owned: ownership.Ownership, entry: assignment.Entry) -> str:
+def find_problem(owned: ownership.Ownership, entry: assignment.Entry) -> str:
     """Explain what a server lacks, or ''."""
     faults = _list_shared if choice.is_shared(entry) else _list_own
     return next(faults(owned, entry), '')
@@ -55,7 +55,7 @@ def _list_own(
     desired = layout.layout(
         owned,
         {uuid: layout.Wanted(ways=own, limits=_list_limits(group, entry))},
-        members={group.name: layout.Members(cpus=group.cpus)},
+        members={group.name: layout.GroupMembers(cpus=group.cpus)},
     )
     yield from _compare(desired.groups[group.name], group)
     for cache, ways in own.items():
@@ -81,8 +81,10 @@ def _list_limits(
     Whether these are right, its pools say.
     """
     limits = schemata.get_limits(group.schemata)
-    held = classes.pick(entry.assignments, classes.PERCENT, classes.MBPS)
-    numbers = {schemata.parse_key(one.rp_key).number for one in held}
+    assignments = classes.pick(
+        entry.assignments, classes.PERCENT, classes.MBPS
+    )
+    numbers = {schemata.parse_key(one.rp_key).number for one in assignments}
     return {n: limit for n, limit in limits.items() if n in numbers}
 
 
@@ -107,7 +109,7 @@ def _list_pool_faults(
             yield f'there is no longer any {key[1]} in {key[0]}'
             continue
         if pool.is_overdrawn:
-            yield pool.explain_lack()
+            yield pool.explain_shortage()
         least, most = pool.demands[entry.consumer_uuid]
         amount = pool.amounts[entry.consumer_uuid]
         if not least <= amount <= most:
@@ -145,7 +147,7 @@ def _list_shared(
             yield f'{name} may fill ways {room:x} of the pool of {cache.key}'
 
 
-def _compare(goal: layout.Goal, group: groups.Group) -> Iterator[str]:
+def _compare(goal: layout.DesiredGroup, group: groups.Group) -> Iterator[str]:
     deviation = schemata.find_deviation(goal.schemata, group.schemata)
     if deviation:
         yield deviation

@@ -8,15 +8,15 @@ RMD tried, not that it succeeded: use :func:`.verify.place_workload`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 import contextlib
 import http
 import re
-from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers.resctrl.kernel import errors as kernel_errors
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.rmd.api import decode
@@ -152,7 +152,9 @@ class RmdClient:
         cannot be read, or has no group that RMD makes at its start.
         """
         try:
-            tree = group_files.GroupFiles(files.RealFileSystem(RESCTRL)).read()
+            tree = group_files.GroupFiles(
+                file_system.RealFileSystem(RESCTRL)
+            ).read()
         except kernel_errors.ResctrlError:
             return {}
         found = {n: one for n, one in tree.groups.items() if n[:3] == 'COS'}
@@ -225,7 +227,7 @@ class RmdClient:
         if not self._known_ways or not request.core_ids <= self._known_cpus:
             # A CPU may have come online since the caches were last read.
             self.list_caches()
-        faults = request_mod.find_faults(
+        faults = request_mod.find_problems(
             request,
             known_cpus=self._known_cpus,
             known_ways=self._known_ways,

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import contextlib
 from typing import Any, get_args
 
-from nova_ext_resources.drivers.rmd.api import text
+from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 
 def _count(value: Any) -> int:
@@ -57,8 +57,8 @@ def _limit(data: Mapping[str, Any]) -> values.MbaLimit | None:
 def policies(data: Any) -> dict[str, values.RmdPolicy]:
     """Read ``GET /v1/policy``; policies without ways are left out."""
     return {
-        text.escape(name): values.RmdPolicy(
-            name=text.escape(name),
+        errors.escape(name): values.RmdPolicy(
+            name=errors.escape(name),
             max_ways=_count(modules['cache']['max']),
             min_ways=_count(modules['cache']['min']),
             plugins={
@@ -91,13 +91,13 @@ def workload(data: Any) -> values.RmdWorkload:
         core_ids = frozenset(map(int, data.get('core_ids', ())))
     cache = data['rdt']['cache']
     return values.RmdWorkload(
-        workload_id=text.escape(str(data['id'])),
-        uuid=text.escape(str(data.get('uuid', ''))),
+        workload_id=errors.escape(str(data['id'])),
+        uuid=errors.escape(str(data.get('uuid', ''))),
         core_ids=core_ids,
         max_ways=cache.get('max'),
         min_ways=cache.get('min'),
         mba=_limit(data['rdt'].get('mba', {})),
-        cos_name=text.escape(str(data['cos_name'])),
+        cos_name=errors.escape(str(data['cos_name'])),
         plugins=data.get('plugins') or {},
     )
 

@@ -37,8 +37,19 @@ RMD's status codes carry little (whatever fails after its validation is a
 from collections.abc import Mapping
 from typing import Any
 
-from nova_ext_resources.drivers.rmd.api import text
 from nova_ext_resources import exception
+
+
+def escape(text: str) -> str:
+    r"""Return text fit for logs: ``\x1b`` in place of an escape byte.
+
+    What a terminal obeys could hide or forge lines of a log.
+    """
+    return ''.join(
+        one if one.isprintable() else one.encode('unicode_escape').decode()
+        for one in text
+    )
+
 
 _REJECTED = 'RMD at %(url)s rejected %(action)s: %(reason)s'
 
@@ -63,7 +74,7 @@ class RmdError(exception.ExtResourcesError):
         super().__init__(
             status=status,
             **{
-                name: text.escape(value) if isinstance(value, str) else value
+                name: escape(value) if isinstance(value, str) else value
                 for name, value in data.items()
             },
         )

@@ -26,13 +26,13 @@ import contextlib
 import dataclasses
 import json
 import threading
-import time
 
-from nova_ext_resources.drivers.resctrl.kernel import procfs
+from nova_ext_resources import clocks
+from nova_ext_resources.drivers.resctrl.guest import procfs
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import writer_lock
 from nova_ext_resources import exception
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 #: After so many losses, nothing is applied for a while.
 MANY = 2
@@ -62,12 +62,9 @@ class Loss:
 
 
 class Losses:
-    """What one RMD has lost. Thread-safe.
+    """What one RMD has lost. Thread-safe."""
 
-    :param clock: returns seconds
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: clocks.Clock = clocks.MACHINE) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._losses: tuple[Loss, ...] = ()
@@ -89,7 +86,7 @@ class Losses:
 
     def add(self, loss: Loss) -> None:
         """Note a loss."""
-        self._last_at = self._clock()
+        self._last_at = self._clock.monotonic()
         self._keep(lambda _one: True, loss)
 
     def _keep(self, is_lost: Callable[[Loss], bool], *new: Loss) -> None:
@@ -130,7 +127,7 @@ class Losses:
     def is_pausing(self) -> bool:
         """Whether the next attempt would most likely lose another class."""
         with self._lock:
-            is_recent = self._clock() - self._last_at < PAUSE
+            is_recent = self._clock.monotonic() - self._last_at < PAUSE
             certain = [one for one in self._losses if not one.is_doubtful]
             return len(certain) >= MANY and is_recent
 
@@ -144,7 +141,7 @@ def find_life() -> str:
     """Name the process that RMD is now, as far as this host shows it."""
     text = procfs.read_file(PID_FILE)[:9].strip()
     pid = int(text) if text.isdigit() else 0
-    process = procfs.Reader('/proc').find(pid)
+    process = procfs.ProcReader('/proc').find(pid)
     boot = procfs.read_file('/proc/sys/kernel/random/boot_id').decode()
     # In a container, its process may not be seen.
     return f'{boot.strip()} {pid} {process}'

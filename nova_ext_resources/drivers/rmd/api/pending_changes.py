@@ -8,11 +8,11 @@ So a workload with such a change counts as gone only after it was absent
 twice, with one timeout in between.
 """
 
-from collections.abc import Callable
 import http
 import threading
-import time
 
+from nova_ext_resources import clocks
+from nova_ext_resources import debounce
 from nova_ext_resources.drivers.rmd.api import errors
 
 
@@ -34,18 +34,20 @@ class PendingChanges:
     """
 
     def __init__(
-        self, timeout: float, *, clock: Callable[[], float] = time.monotonic
+        self, timeout: float, *, clock: clocks.Clock = clocks.MACHINE
     ) -> None:
         self.timeout = timeout
         self._clock = clock
         self._lock = threading.Lock()
-        #: uuid -> when it was first seen to be absent; None: not yet.
-        self._absent: dict[str, float | None] = {}
+        #: uuid -> whether it was seen to be absent for long enough.
+        self._absent: dict[str, debounce.Debounce[str, None]] = {}
 
     def expect(self, uuid: str) -> None:
         """Note that a change of a workload got no response in time."""
         with self._lock:
-            self._absent[uuid] = None
+            self._absent[uuid] = debounce.Debounce(
+                confirmations=2, age=self.timeout, clock=self._clock
+            )
 
     def forget(self, uuid: str) -> None:
         """Note that the change has been carried out."""
@@ -60,13 +62,8 @@ class PendingChanges:
     def see_absent(self, uuid: str) -> bool:
         """Note that a workload is absent; return whether it stays absent."""
         with self._lock:
-            if uuid not in self._absent:
-                return True
-            now = self._clock()
-            first = self._absent[uuid]
-            if first is None:
-                self._absent[uuid] = now
-            elif now - first >= self.timeout:
-                del self._absent[uuid]
-                return True
-            return False
+            pending = self._absent.get(uuid)
+            if pending and not pending.observe({uuid: None}):
+                return False
+            self._absent.pop(uuid, None)
+            return True

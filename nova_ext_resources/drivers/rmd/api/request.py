@@ -111,7 +111,7 @@ def _to_float(value: Any) -> Any:
     return float(value) if is_integer else value
 
 
-def find_faults(
+def find_problems(
     request: WorkloadRequest,
     *,
     known_cpus: Collection[int],
@@ -155,10 +155,10 @@ def find_faults(
     if request.max_ways > known_ways:
         yield f'{request.max_ways} ways requested, a cache has {known_ways}'
     if request.mba is not None:
-        yield from _find_faults_of_limit(request.mba, pool, mba_mode)
+        yield from _find_limit_problems(request.mba, pool, mba_mode)
 
 
-def _find_faults_of_limit(
+def _find_limit_problems(
     limit: values.MbaLimit, pool: str, mba_mode: str | None
 ) -> Iterator[str]:
     if limit.unit != mba_mode:

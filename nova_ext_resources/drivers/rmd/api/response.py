@@ -13,7 +13,7 @@ import re
 from typing import Any, NoReturn, TypeVar
 
 from nova_ext_resources.drivers.rmd.api import errors
-from nova_ext_resources.objects import foreign_data
+from nova_ext_resources.objects.documents import foreign_data
 
 _T = TypeVar('_T')
 

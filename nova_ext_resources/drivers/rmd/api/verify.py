@@ -53,10 +53,12 @@ def place_workload(
             created = _create(client, request, before)
             after = _list_after(client, request.uuid)
             taken = difference.taken_ways(before, after)
-            fault = find_fault(before, taken, wanted=wanted, request=request)
+            problem = find_problem(
+                before, taken, wanted=wanted, request=request
+            )
             # Ways that other caches lost are perhaps of other software.
             own = {cache_id: taken[cache_id] for cache_id in wanted}
-            miss = find_fault(before, own, wanted=wanted, request=request)
+            miss = find_problem(before, own, wanted=wanted, request=request)
             has_others = len(before) > 1 and difference.has_effect(
                 before, after, request.core_ids
             )
@@ -68,10 +70,10 @@ def place_workload(
             )
             if is_choice:
                 client.odds.add(request.pool, is_miss=bool(miss))
-            fault = fault or difference.find_unseen(
+            problem = problem or difference.find_unseen(
                 client.list_groups(), created, after
             )
-            if not fault:
+            if not problem:
                 break
             is_undone = removal.undo(client, created, before, after)
             limit = WRONG_CACHE_ATTEMPTS if has_others else DOUBTFUL_ATTEMPTS
@@ -80,7 +82,7 @@ def place_workload(
                     url=client.url,
                     action='place workload',
                     uuid=request.uuid,
-                    reason=f'{fault} ({attempt} attempts). The workload was '
+                    reason=f'{problem} ({attempt} attempts). The workload was '
                     f'deleted again. {_advise(is_undone, is_choice)}',
                 )
         client.losses.settle()
@@ -140,7 +142,7 @@ def _list_after(
         raise
 
 
-def find_fault(
+def find_problem(
     before: Mapping[int, values.RmdCache],
     taken: Mapping[int, int],
     *,

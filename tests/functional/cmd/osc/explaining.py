@@ -11,9 +11,9 @@ from keystoneauth1 import token_endpoint
 from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
-from nova_ext_resources.cmd.osc import explain
-from nova_ext_resources.cmd.osc import nova as nova_mod
-from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.cmd.osc import nova
+from nova_ext_resources.cmd.osc.resource import explain
+from nova_ext_resources.placement.api import client
 from tests.functional.virt import base
 
 HEADERS = {
@@ -34,7 +34,7 @@ class ExplainTestCase(base.NovaTestCase):
         self, user: str, kind: type[cloud.DrawnCommand] = explain.Explain
     ) -> cloud.DrawnCommand:
         command = kind(None, None)  # type: ignore[arg-type]
-        command.nova = nova_mod.Nova(
+        command.nova = nova.Nova(
             adapter.Adapter(
                 session.Session(
                     auth=noauth.NoAuth(endpoint=self.api_fixture.base_url),
@@ -50,7 +50,7 @@ class ExplainTestCase(base.NovaTestCase):
             )
         )
         auth = token_endpoint.Token(self.placement.fixture.endpoint, user)
-        command.placement = placement_client.Client(
+        command.placement = client.Client(
             adapter.Adapter(
                 session.Session(auth=auth, timeout=30),
                 service_type='placement',

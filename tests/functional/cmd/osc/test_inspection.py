@@ -12,12 +12,12 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 from rich import console
 
-from cloud import folder as folders
-from demo import scene as scenes
-from demo import stage
-from demo.story import flavors
-from nova_ext_resources.placement import client as placement_client
-from nova_ext_resources.placement import responses
+from dev.cloud import folder as folders
+from dev.demo import scene as scenes
+from dev.demo import stage
+from dev.demo.story import flavors
+from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import responses
 from tests import base
 from tests.unit.cmd.osc import shells
 from tests.unit.cmd.osc import test_pages
@@ -64,7 +64,7 @@ class InspectionTest(base.TestCase):
                 self.useFixture(fixtures.EnvironmentVariable(name, value))
             flavors.play(scene)
             for name, specs in FLAVORS.items():
-                flavors.create(scene, name, 1, 64, specs)
+                scene.add_flavor(name, specs)
             self.boot(scene)
             self.wait_until_noted('node1', 'node2')
 
@@ -81,7 +81,7 @@ class InspectionTest(base.TestCase):
         And one that fits into none.
         """
         for name in ('first', 'second'):
-            made = scene.boot(name, 'gold', host='node1')
+            made = scene.ask(name, 'gold', host='node1')
             self.assertEqual('ACTIVE', made.status)
         caches = [
             part['consumer']
@@ -93,7 +93,7 @@ class InspectionTest(base.TestCase):
         self.servers = dict(zip(('web-1', 'web-2'), caches, strict=True))
         for name, uuid in self.servers.items():
             scene.sdk.compute.update_server(uuid, name=name)
-        self.assertEqual('ERROR', scene.boot('web-3', 'giant').status)
+        self.assertEqual('ERROR', scene.ask('web-3', 'giant').status)
 
     def run_command(self, line: str) -> tuple[int, str]:
         words = line.replace(CONFIG, str(self.folder.etc / 'nova.conf'))

@@ -10,8 +10,8 @@ from nova import objects
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.cmd.osc import simulate
-from nova_ext_resources.placement import responses
+from nova_ext_resources.cmd.osc.resource import simulate
+from nova_ext_resources.placement.api import responses
 from tests.functional.cmd.osc import explaining
 
 

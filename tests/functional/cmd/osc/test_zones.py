@@ -6,8 +6,8 @@ from typing import Any
 
 from nova.tests.functional.api import client as nova_client
 
-from nova_ext_resources.cmd.osc import explain
-from nova_ext_resources.cmd.osc import simulate
+from nova_ext_resources.cmd.osc.resource import explain
+from nova_ext_resources.cmd.osc.resource import simulate
 from tests.functional.cmd.osc import explaining
 
 
@@ -127,7 +127,7 @@ class ZonesTest(explaining.ExplainTestCase):
             found, _text = self.explain(*words, kind=kind)
 
             notes = ' '.join(found['notes'])
-            self.assertIn('Host aggregates are not known', notes)
+            self.assertIn('Nova does not show its host aggregates', notes)
             self.assertNotIn('No host aggregate is', notes)
             self.assertEqual(2, len(found['hosts']))
 

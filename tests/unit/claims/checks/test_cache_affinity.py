@@ -12,7 +12,7 @@ from nova_ext_resources.claims.checks import cache_affinity
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 
@@ -189,7 +189,7 @@ class TestCanPin(base.TestCase):
         size: int,
         domains: tuple[frozenset[int], ...],
     ) -> None:
-        host = view.HostView(
+        host = host_view.HostView(
             tracked={
                 (builders.DOMAINS[i], builders.WAYS): builders.make_ways(
                     cpus=','.join(map(str, sorted(domain)))

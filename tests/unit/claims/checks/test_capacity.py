@@ -5,14 +5,14 @@
 from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 
 
 class TestCapacity(base.TestCase):
     def find(
-        self, host: view.HostView, request: assignment.ClaimRequest
+        self, host: host_view.HostView, request: assignment.ClaimRequest
     ) -> list[exception.Shortfall]:
         test = capacity.CapacityTest(builders.make_trackers())
         return list(test.shortfalls(host, request))

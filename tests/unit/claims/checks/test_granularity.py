@@ -4,7 +4,7 @@
 
 from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 
@@ -13,11 +13,11 @@ PLACE = builders.POOL, builders.SEATS
 
 class TestGranularity(base.TestCase):
     def find(
-        self, tracked: view.Tracked, amount: int
+        self, tracked: host_view.Tracked, amount: int
     ) -> list[exception.Shortfall]:
         test = granularity.GranularityTest(builders.make_trackers())
         request = builders.make_request({PLACE[0]: {PLACE[1]: amount}})
-        host = view.HostView(tracked={PLACE: tracked})
+        host = host_view.HostView(tracked={PLACE: tracked})
         return list(test.shortfalls(host, request))
 
     def test_an_amount_that_keeps_the_units_has_no_shortfall(self) -> None:
@@ -49,7 +49,7 @@ class TestGranularity(base.TestCase):
         self.assertEqual([], self.find(tracked, 13))
 
     def test_a_published_view_leaves_it_to_placement(self) -> None:
-        tracked = view.Tracked(
+        tracked = host_view.Tracked(
             tracker='count', state=builders.make_count(12).state
         )
 
@@ -62,7 +62,7 @@ class TestGranularity(base.TestCase):
         request = builders.make_request(
             {PLACE[0]: {PLACE[1]: 2}}, attributes={PLACE[1]: {'max': '4'}}
         )
-        host = view.HostView(tracked={PLACE: builders.make_count(12)})
+        host = host_view.HostView(tracked={PLACE: builders.make_count(12)})
 
         [shortfall] = test.shortfalls(host, request)
 

@@ -20,9 +20,9 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view
 from nova_ext_resources import plugins
 from tests import base
 from tests.unit import builders
@@ -40,8 +40,8 @@ TESTS = {
 }
 
 
-def make_card(cpus: str, *names: str, trait: str = 'A') -> view.Tracked:
-    return view.Tracked(
+def make_card(cpus: str, *names: str, trait: str = 'A') -> host_view.Tracked:
+    return host_view.Tracked(
         tracker='device',
         state=device.DeviceState(frozenset(names)),
         inventory=builders.make_inventory(max(len(names), 1)),
@@ -50,14 +50,14 @@ def make_card(cpus: str, *names: str, trait: str = 'A') -> view.Tracked:
     )
 
 
-def make_view(**cards: view.Tracked) -> view.HostView:
+def make_view(**cards: host_view.Tracked) -> host_view.HostView:
     """Make a host with a card at each of its two nodes."""
     given = {
         'near': make_card('0-3', 'n0', 'n1'),
         'far': make_card('4-7', 'f0', 'f1'),
         **cards,
     }
-    return view.HostView(
+    return host_view.HostView(
         tracked={
             (getattr(uuidsentinel, key), CLASS): one
             for key, one in given.items()
@@ -86,7 +86,7 @@ class NumaAffinityTest(base.TestCase):
     test = TESTS['numa_affinity']
 
     def find(
-        self, request: assignment.ClaimRequest, **cards: view.Tracked
+        self, request: assignment.ClaimRequest, **cards: host_view.Tracked
     ) -> list[exception.Shortfall]:
         return list(self.test.shortfalls(make_view(**cards), request))
 
@@ -160,7 +160,7 @@ class MovesTest(base.TestCase):
     """The host takes a device of another card than placement chose."""
 
     def decide(
-        self, request: assignment.ClaimRequest, **cards: view.Tracked
+        self, request: assignment.ClaimRequest, **cards: host_view.Tracked
     ) -> list[str]:
         """Return the devices that a server gets; none if it is refused."""
         made = decide.decide(

@@ -17,8 +17,8 @@ from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import stats
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -50,7 +50,7 @@ ON_0 = make_candidate({builders.L3_0: {builders.WAYS: 4}})
 ON_1 = make_candidate({builders.L3_1: {builders.WAYS: 4}})
 
 
-def publish(view: view_obj.HostView) -> stats.Document:
+def publish(view: host_view.HostView) -> stats.Document:
     document = stats.decode(stats.encode(view))
     assert document is not None
     return document
@@ -61,7 +61,7 @@ class _NeverTest(claims_base.ClaimTest):
 
     def shortfalls(
         self,
-        view: view_obj.HostView,
+        view: host_view.HostView,
         request: assignment.ClaimRequest,
     ) -> Iterable[exception.Shortfall]:
         for rp_uuid, resources in request.allocations.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.claims.schedule import consumption
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from tests import base
 from tests.unit import builders
 from tests.unit.claims.schedule import test_candidates

@@ -11,7 +11,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_ext_resources.claims.schedule import pending
-from nova_ext_resources.objects import stats
+from nova_ext_resources.objects.documents import stats
 from tests import base
 from tests.unit import builders
 from tests.unit.claims.schedule import test_candidates
@@ -27,7 +27,7 @@ def publish(
     clos: int = 6,
     second: int = 0,
     allocated: int | None = None,
-) -> pending.Published:
+) -> pending.PublishedDocument:
     """Make what a host with one cache publishes.
 
     :param free: ways; the lowest ones are used
@@ -36,7 +36,7 @@ def publish(
     view = builders.make_view([0], clos=clos)
     ways = builders.make_ways(((1 << free) - 1) << used, (1 << used) - 1)
     tracked = {**view.tracked, (builders.L3_0, builders.WAYS): ways}
-    return pending.Published(
+    return pending.PublishedDocument(
         text=stats.encode(dataclasses.replace(view, tracked=tracked)),
         updated=START + datetime.timedelta(seconds=second),
         summaries=None if allocated is None else summarize(allocated),
@@ -59,7 +59,10 @@ class PendingTest(base.TestCase):
         self.now = 100.0
 
     def give(
-        self, published: pending.Published, host: str = 'host1', **of: Any
+        self,
+        published: pending.PublishedDocument,
+        host: str = 'host1',
+        **of: Any,
     ) -> bool:
         published = dataclasses.replace(published, read_at=self.now)
         self.note = self.pending.give(
@@ -135,7 +138,7 @@ class PendingTest(base.TestCase):
 
     def test_a_host_of_which_nothing_is_known(self) -> None:
         for text in (None, '', '{', '{"v":1}'):
-            published = pending.Published(text=text, updated=None)
+            published = pending.PublishedDocument(text=text, updated=None)
             self.assertTrue(self.give(published))
 
     def test_what_the_host_shows_is_not_counted_twice(self) -> None:

@@ -3,15 +3,15 @@
 from typing import Any
 
 from nova_ext_resources.claims.schedule import unchecked
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from tests import base
 
 
 def find(**given: Any) -> list[str]:
-    group = requirement_obj.RequestGroup(
+    group = requirement.RequestGroup(
         suffix='', resources={'CUSTOM_VF': 2, 'CUSTOM_SEAT': 1}
     )
-    made = requirement_obj.Requirement(groups=(group,), **given)
+    made = requirement.Requirement(groups=(group,), **given)
     return [str(one) for one in unchecked.find_unchecked(made)]
 
 
@@ -32,10 +32,10 @@ class UncheckedTest(base.TestCase):
 
         self.assertEqual(
             [
-                'CUSTOM_VF: 2 requested: nobody checks '
-                'resource:CUSTOM_VF:numa_affinity on this host: its '
-                'nova-compute has no driver of nova-ext-resources',
-                'rmd: 1 requested: nobody checks resource:rmd:policy on this '
+                'CUSTOM_VF: 2 requested: resource:CUSTOM_VF:numa_affinity is '
+                'not checked on this host: its nova-compute has no driver of '
+                'nova-ext-resources',
+                'rmd: 1 requested: resource:rmd:policy is not checked on this '
                 'host: its nova-compute has no driver of nova-ext-resources',
             ],
             found,

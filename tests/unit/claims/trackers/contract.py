@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims import base as plugin_base
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies
@@ -51,15 +51,15 @@ class TrackerContract(base.TestCase):
         held: list[Held] = []
         for is_arrival, number in steps:
             if is_arrival and self.tracker.fits(state, number):
-                state, units = self.tracker.take(state, number)
+                state, units = self.tracker.allocate(state, number)
                 held.append((number, units))
             elif not is_arrival and held:
                 amount, units = held.pop(number % len(held))
-                state = self.tracker.give(state, amount, units)
+                state = self.tracker.free(state, amount, units)
             self.check(state, held)
         return state, held
 
-    def check(self, state: view.State, held: list[Held]) -> None:
+    def check(self, state: host_view.TrackerState, held: list[Held]) -> None:
         """Assert what holds after every step; trackers add to it."""
         self.assertEqual(sum(amount for amount, _units in held), state.used)
         self.assertLessEqual(state.available, state.free)
@@ -73,7 +73,7 @@ class TrackerContract(base.TestCase):
         state, _held = self.play(data.draw(self.fresh), steps)
 
         try:
-            self.tracker.take(state, amount)
+            self.tracker.allocate(state, amount)
         except ValueError:
             was_taken = False
         else:
@@ -99,10 +99,10 @@ class TrackerContract(base.TestCase):
         before, _held = self.play(data.draw(self.fresh), steps)
         amount = self.draw_amount(data, before)
 
-        state, units = self.tracker.take(before, amount)
+        state, units = self.tracker.allocate(before, amount)
 
         self.assertNotEqual(before, state)
-        self.assertEqual(before, self.tracker.give(state, amount, units))
+        self.assertEqual(before, self.tracker.free(state, amount, units))
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
     def test_what_fits_into_joined_states_fits_into_each(
@@ -120,11 +120,11 @@ class TrackerContract(base.TestCase):
             joined.available, min(one.available for one in states)
         )
         for amount in range(1, min(joined.available, 12) + 1):
-            _joined, units = self.tracker.take(joined, amount)
+            _joined, units = self.tracker.allocate(joined, amount)
             for one in states:
-                after, _units = self.tracker.take(one, amount, units)
+                after, _units = self.tracker.allocate(one, amount, units)
                 self.assertEqual(one.free - amount, after.free)
-                self.assertEqual(one, self.tracker.give(after, amount, units))
+                self.assertEqual(one, self.tracker.free(after, amount, units))
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
     def test_one_state_joined_is_itself(
@@ -142,7 +142,7 @@ class TrackerContract(base.TestCase):
         state, held = self.play(fresh, steps)
 
         for amount, units in data.draw(st.permutations(held)):
-            state = self.tracker.give(state, amount, units)
+            state = self.tracker.free(state, amount, units)
 
         self.assertEqual(fresh, state)
 
@@ -223,7 +223,7 @@ class TrackerContract(base.TestCase):
         amount = self.draw_amount(data, fresh)
         given = self.make_inventory(fresh)
         before = self.tracker.observe(given, self.report(fresh), ())
-        foreign, _units = self.tracker.take(fresh, amount)
+        foreign, _units = self.tracker.allocate(fresh, amount)
 
         after = self.tracker.observe(given, self.report(foreign), ())
 
@@ -288,7 +288,9 @@ class TrackerContract(base.TestCase):
 
         self.assertIn('no attribute colour', str(error))
 
-    def draw_amount(self, data: st.DataObject, state: view.State) -> int:
+    def draw_amount(
+        self, data: st.DataObject, state: host_view.TrackerState
+    ) -> int:
         """Choose an amount that fits."""
         hypothesis.assume(state.available)
         return data.draw(st.integers(min_value=1, max_value=state.available))
@@ -303,7 +305,7 @@ class TrackerContract(base.TestCase):
 
     def restart(
         self, given: inventory.Inventory, state: Any, held: list[Held]
-    ) -> view.State:
+    ) -> host_view.TrackerState:
         """Make the state anew, as a host does that has just started."""
         report = self.report(state)
         observed = self.tracker.observe(
@@ -311,7 +313,7 @@ class TrackerContract(base.TestCase):
         )
         again = self.tracker.initial(observed, report)
         for amount, units in held:
-            self.assertTrue(self.tracker.understands(units))
-            again, booked = self.tracker.take(again, amount, units)
+            self.assertTrue(self.tracker.can_parse(units))
+            again, booked = self.tracker.allocate(again, amount, units)
             self.assertEqual(units, booked)
         return again

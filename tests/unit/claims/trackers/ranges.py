@@ -39,7 +39,7 @@ class RangeContract(base.TestCase):
     def test_a_maximum_that_a_server_holds_is_booked_as_it_is(self) -> None:
         state = self.tracker.initial(self.make_room(), {})
 
-        after, units = self.tracker.take(state, 3, {'max': 6})
+        after, units = self.tracker.allocate(state, 3, {'max': 6})
 
         self.assertEqual({'max': 6}, units)
         self.assertEqual(3, after.used)
@@ -47,7 +47,7 @@ class RangeContract(base.TestCase):
     def test_what_others_may_have_turns_nobody_away(self) -> None:
         state = self.tracker.initial(self.make_room(), {})
 
-        after, _units = self.tracker.take(state, 3, {'max': 10})
+        after, _units = self.tracker.allocate(state, 3, {'max': 10})
 
         self.assertTrue(self.tracker.fits(after, 7))
         self.assertFalse(self.tracker.fits(after, 8))

@@ -38,7 +38,7 @@ class TestBandwidthTracker(contract.TrackerContract, ranges.RangeContract):
             builders.make_inventory(100), {'step': 10}
         )
 
-        after, units = self.tracker.take(state, 15)
+        after, units = self.tracker.allocate(state, 15)
 
         self.assertEqual({'limit': 20}, units)
         self.assertEqual(15, after.used)
@@ -46,14 +46,14 @@ class TestBandwidthTracker(contract.TrackerContract, ranges.RangeContract):
     def test_a_limit_that_the_hardware_has_is_kept(self) -> None:
         state = bandwidth.BandwidthState(100, 0, 10)
 
-        _after, units = self.tracker.take(state, 30)
+        _after, units = self.tracker.allocate(state, 30)
 
         self.assertEqual({'limit': 30}, units)
 
     def test_what_a_server_holds_is_booked_as_it_is(self) -> None:
         state = bandwidth.BandwidthState(100, 90)
 
-        after, units = self.tracker.take(state, 30, {'limit': 40})
+        after, units = self.tracker.allocate(state, 30, {'limit': 40})
 
         self.assertEqual((120, {'limit': 40}), (after.used, units))
         self.assertEqual(0, after.free)

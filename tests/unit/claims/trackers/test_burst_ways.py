@@ -26,7 +26,7 @@ class TestBurstWaysTracker(contract.TrackerContract, ranges.RangeContract):
         return {'free': state.free}
 
     def test_which_ways_they_are_is_left_to_the_enforcer(self) -> None:
-        _after, units = self.tracker.take(count.CountState(8), 3)
+        _after, units = self.tracker.allocate(count.CountState(8), 3)
 
         self.assertEqual({}, units)
 

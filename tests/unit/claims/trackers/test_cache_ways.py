@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 from tests.unit import strategies
@@ -74,7 +74,9 @@ class TestCacheWaysTracker(contract.TrackerContract):
     def report(self, state: Any) -> dict[str, Any]:
         return {'free': bitmask.format_mask(state.free_mask)}
 
-    def check(self, state: view.State, held: list[contract.Held]) -> None:
+    def check(
+        self, state: host_view.TrackerState, held: list[contract.Held]
+    ) -> None:
         super().check(state, held)
         assert isinstance(state, cache_ways.CacheWaysState)
         taken = 0
@@ -91,7 +93,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
         """Take ways of a domain that is drawn, the lowest way last."""
         drawn = [int(one.replace(' ', '') or '0', 2) for one in (ways, taken)]
         state = cache_ways.CacheWaysState(drawn[0], drawn[1])
-        _after, units = self.tracker.take(state, amount)
+        _after, units = self.tracker.allocate(state, amount)
         return str(units['mask'])
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
@@ -101,7 +103,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
         before, _held = self.play(data.draw(self.fresh), steps)
         amount = self.draw_amount(data, before)
 
-        after, _units = self.tracker.take(before, amount)
+        after, _units = self.tracker.allocate(before, amount)
 
         runs = {*bitmask.list_runs(before.free_mask)}
         left = {*bitmask.list_runs(after.free_mask)}
@@ -115,7 +117,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
         before, _held = self.play(data.draw(self.fresh), steps)
         amount = self.draw_amount(data, before)
 
-        _after, units = self.tracker.take(before, amount)
+        _after, units = self.tracker.allocate(before, amount)
 
         self.assertEqual(list_wishes(before, amount)[0], units['mask'])
 
@@ -131,10 +133,10 @@ class TestCacheWaysTracker(contract.TrackerContract):
             with self.subTest(after=name + what):
                 if name == '-':
                     mask = read_mask(before, what)
-                    state = self.tracker.give(state, 1, {'mask': mask})
+                    state = self.tracker.free(state, 1, {'mask': mask})
                     self.assertEqual(before.replace(what, '.'), drawn)
                 else:
-                    state, units = self.tracker.take(state, int(what))
+                    state, units = self.tracker.allocate(state, int(what))
                     self.assertEqual(read_mask(drawn, name), units['mask'])
                     self.assertEqual(before, drawn.replace(name, '.'))
             before = drawn
@@ -219,7 +221,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
         state = cache_ways.CacheWaysState(0x7FF)
         masks = []
         for amount in (4, 2, 3, 2):
-            state, units = self.tracker.take(state, amount)
+            state, units = self.tracker.allocate(state, amount)
             masks.append(units['mask'])
 
         self.assertEqual(0x7FF, state.taken)
@@ -243,7 +245,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
                     4,
                     {'code': code},
                 )
-                self.assertIn('must be left for data', str(error))
+                self.assertIn('way for data', str(error))
 
     def test_code_that_is_no_number_is_refused(self) -> None:
         for code in ('', '0', '-1', '1.5', 'all', '\u0661'):
@@ -273,14 +275,14 @@ class TestCacheWaysTracker(contract.TrackerContract):
         for amount, mask in ((3, '70'), (4, '35'), (7, '575')):
             with self.subTest(amount=amount):
                 self.assertTrue(self.tracker.fits(state, amount))
-                after, units = self.tracker.take(state, amount)
+                after, units = self.tracker.allocate(state, amount)
                 self.assertEqual({'mask': mask}, units)
                 self.assertEqual(7 - amount, after.available)
                 self.assertEqual(
                     after, self.tracker.from_dict(after.to_dict())
                 )
         self.assertFalse(self.tracker.fits(state, 8))
-        self.assertRaises(ValueError, self.tracker.take, state, 8)
+        self.assertRaises(ValueError, self.tracker.allocate, state, 8)
 
     def test_gaps_do_not_bound_the_largest_amount_there(self) -> None:
         after = self.tracker.observe(
@@ -292,14 +294,14 @@ class TestCacheWaysTracker(contract.TrackerContract):
     def test_the_refusal_says_how_many_there_are_in_a_row(self) -> None:
         state = cache_ways.CacheWaysState(0b0111_0011)
 
-        error = self.assertRaises(ValueError, self.tracker.take, state, 4)
+        error = self.assertRaises(ValueError, self.tracker.allocate, state, 4)
 
         self.assertEqual('no 4 ways in a row are free, 3 at most', str(error))
 
     def test_the_refusal_says_when_nothing_is_free(self) -> None:
         state = cache_ways.CacheWaysState(0)
 
-        error = self.assertRaises(ValueError, self.tracker.take, state, 2)
+        error = self.assertRaises(ValueError, self.tracker.allocate, state, 2)
 
         self.assertEqual('no way is free', str(error))
 
@@ -307,7 +309,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
         # The enforcer had to choose others than the tracker did.
         state = cache_ways.CacheWaysState(0b0000_1111)
 
-        after, units = self.tracker.take(state, 2, {'mask': '30'})
+        after, units = self.tracker.allocate(state, 2, {'mask': '30'})
 
         self.assertEqual({'mask': '30'}, units)
         self.assertEqual(0b0011_0000, after.taken)

@@ -57,7 +57,7 @@ class TestCountTracker(contract.TrackerContract):
         self.assertFalse(self.tracker.fits(cut, 1))
 
     def test_what_a_server_holds_is_booked_even_after_a_cut(self) -> None:
-        cut, _units = self.tracker.take(count.CountState(4, 3), 3, {})
+        cut, _units = self.tracker.allocate(count.CountState(4, 3), 3, {})
 
         self.assertEqual(6, cut.used)
 
@@ -68,7 +68,7 @@ class TestCountTracker(contract.TrackerContract):
 
     def test_the_refusal_says_how_many_are_free(self) -> None:
         error = self.assertRaises(
-            ValueError, self.tracker.take, count.CountState(4, 3), 2
+            ValueError, self.tracker.allocate, count.CountState(4, 3), 2
         )
 
         self.assertIn('2 of 1', str(error))
@@ -78,6 +78,6 @@ class TestCountTracker(contract.TrackerContract):
         self.assertFalse(self.tracker.IS_CPU_LOCAL)
 
     def test_units_that_a_server_holds_are_booked_as_they_are(self) -> None:
-        _after, units = self.tracker.take(count.CountState(4), 3, {'x': 1})
+        _after, units = self.tracker.allocate(count.CountState(4), 3, {'x': 1})
 
         self.assertEqual({'x': 1}, units)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
@@ -41,7 +41,9 @@ class TestDeviceTracker(contract.TrackerContract):
             'foreign': sorted(state.foreign | state.taken),
         }
 
-    def check(self, state: view.State, held: list[contract.Held]) -> None:
+    def check(
+        self, state: host_view.TrackerState, held: list[contract.Held]
+    ) -> None:
         super().check(state, held)
         names = [name for _amount, units in held for name in units['names']]
         self.assertEqual(len(names), len(set(names)))
@@ -56,24 +58,24 @@ class TestNames(base.TestCase):
     def test_the_lowest_names_go_first(self) -> None:
         state = make_state(C, A, D, B, taken=[A])
 
-        after, units = self.tracker.take(state, 2)
+        after, units = self.tracker.allocate(state, 2)
 
         self.assertEqual({'names': [B, C]}, units)
         self.assertEqual(frozenset({A, B, C}), after.taken)
 
     def test_the_refusal_says_how_many_are_free(self) -> None:
         error = self.assertRaises(
-            ValueError, self.tracker.take, make_state(A, B, foreign=[B]), 2
+            ValueError, self.tracker.allocate, make_state(A, B, foreign=[B]), 2
         )
 
         self.assertIn('2 of 1', str(error))
 
     def test_one_that_is_gone_is_not_free_when_it_is_given_back(self) -> None:
-        state, units = self.tracker.take(make_state(A), 1, {'names': [B]})
+        state, units = self.tracker.allocate(make_state(A), 1, {'names': [B]})
         self.assertEqual((1, 1), (state.used, state.free))
 
         self.assertEqual({B}, self.tracker.find_lost(state, units))
-        self.assertEqual(make_state(A), self.tracker.give(state, 1, units))
+        self.assertEqual(make_state(A), self.tracker.free(state, 1, units))
 
     def test_one_that_is_gone_survives_the_json(self) -> None:
         state = make_state(A, C, foreign=[C], taken=[B])
@@ -112,8 +114,8 @@ class TestNames(base.TestCase):
         self.assertEqual((2, 1), (after.total, after.reserved))
         self.assertEqual(make_state(B), state)
         # Not even after a server that had it has left.
-        state, units = self.tracker.take(state, 1, {'names': [A]})
-        self.assertEqual(make_state(B), self.tracker.give(state, 1, units))
+        state, units = self.tracker.allocate(state, 1, {'names': [A]})
+        self.assertEqual(make_state(B), self.tracker.free(state, 1, units))
 
     def test_one_that_is_withheld_and_held_is_not_reserved(self) -> None:
         facts = self.tracker.withhold({'names': [A, B]}, {A})
@@ -156,7 +158,7 @@ class TestNames(base.TestCase):
                     builders.make_inventory(1),
                     {'names': names},
                 )
-                self.assertFalse(self.tracker.understands({'names': names}))
+                self.assertFalse(self.tracker.can_parse({'names': names}))
 
     def test_a_published_state_of_other_names_is_refused(self) -> None:
         good = dict(make_state(A, taken=[B]).to_dict())

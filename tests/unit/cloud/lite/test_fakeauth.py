@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cloud.lite import fakeauth
+from dev.cloud.lite import fakeauth
 from tests import base
 
 

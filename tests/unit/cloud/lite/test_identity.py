@@ -7,7 +7,7 @@ from typing import Any
 
 from keystoneauth1 import access
 
-from cloud.lite import identity
+from dev.cloud.lite import identity
 from tests import base
 
 CATALOG = {'compute': 'http://here:2/v2.1', 'placement': 'http://here:3'}

@@ -10,7 +10,7 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import schema
 from tests import base
 from tests.unit.reservation import hosts
@@ -48,12 +48,12 @@ class ReadPublishedTest(base.TestCase):
         self.assertIn('version none', str(err))
 
     def test_nothing_is_published_yet(self) -> None:
-        schema.ensure(database_mod.Database(self.url))
+        schema.ensure(database.Database(self.url))
 
         self.assertFalse(cloud.read_published(self.arguments))
 
     def test_what_is_promised_is_read_if_it_is_asked_for(self) -> None:
-        schema.ensure(database_mod.Database(self.url))
+        schema.ensure(database.Database(self.url))
         during = hosts.span(2**31, 2**31 + 60)
         admission = stores.make_admission(self.url)
         admission.admit(

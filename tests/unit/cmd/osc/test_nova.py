@@ -15,7 +15,7 @@ from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import nova
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from tests import base
 
 URL = 'http://nova/v2.1'
@@ -73,7 +73,7 @@ class NovaTest(base.TestCase):
         )
 
         found = self.nova.find_moves(
-            {uuids.move, hold.make_consumer('night 1')}
+            {uuids.move, planned_hold.make_consumer('night 1')}
         )
 
         self.assertEqual({uuids.move: uuids.server}, found)
@@ -144,7 +144,7 @@ class NovaTest(base.TestCase):
 
         self.assertEqual(
             [
-                cloud_mod.Node(
+                cloud_mod.Hypervisor(
                     name='node1', uuid=uuids.node, host='host1', is_up=False
                 )
             ],
@@ -220,7 +220,7 @@ class AskingTest(base.TestCase):
         error = self.assertRaises(exceptions.CommandError, self.ask, 403)
 
         self.assertIn('list providers', str(error))
-        self.assertIn('administrators alone', str(error))
+        self.assertIn('only administrators', str(error))
 
     def test_other_errors_pass(self) -> None:
         self.assertRaises(exception.PlacementRefused, self.ask, 400)

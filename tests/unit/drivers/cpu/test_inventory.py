@@ -10,8 +10,8 @@ from unittest import mock
 
 import fixtures
 
-from nova_ext_resources.conf import cpu as conf
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.conf.drivers import cpu as conf
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.cpu import inventory
 from nova_ext_resources.drivers.cpu import sysfs
 from nova_ext_resources.drivers.devices import files
@@ -44,7 +44,7 @@ class TestCpuInventory(contract.InventoryProviderContract):
             nova={'libvirt': self.conf.libvirt},
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         shutil.rmtree(self.tree.path)
 
     def discover(self) -> tuple[provider.HostProvider, ...]:

@@ -5,7 +5,7 @@
 import os
 from typing import Any
 
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.fake import inventory
 from nova_ext_resources import exception
 from tests.unit import builders
@@ -20,11 +20,11 @@ class TestFakeInventory(contract.InventoryProviderContract):
         super().setUp()
         self.failure_file = os.path.join(self.make_folder(), 'failure')
 
-    def make_plugin(self, **values: Any) -> plugin_base.InventoryProvider:
+    def make_plugin(self, **values: Any) -> base.InventoryProvider:
         options = self.make_options(failure_file=self.failure_file, **values)
         return inventory.FakeInventory(options, 'host-1')
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         self.fail_with('the daemon is gone\n')
 
     def fail_with(self, reason: str) -> None:

@@ -9,8 +9,8 @@ from unittest import mock
 
 import fixtures
 
-from nova_ext_resources.conf import fpga as conf
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.conf.drivers import fpga as conf
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.fpga import inventory
 from nova_ext_resources.drivers.fpga import sysfs
 from nova_ext_resources import exception
@@ -54,7 +54,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
             nova={'pci': self.conf.pci},
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         shutil.rmtree(self.tree.path)
 
     def hold(self, name: str, **fields: Any) -> None:
@@ -444,7 +444,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
 
         self.assertEqual(before, plugin.discover())
         self.assertEqual({f'FPGA_{CARD}'}, plugin.left_out)
-        self.assertIn('what is known of it stays', self.log.output)
+        self.assertIn('its former state is still used', self.log.output)
 
         self.tree.write(port / 'afu_id', fpga.AFU)
         self.assertEqual(before, plugin.discover())
@@ -484,7 +484,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         plugin = self.make_plugin()
         original = plugin._read
 
-        def read() -> sysfs.Seen:
+        def read() -> sysfs.FpgaScan:
             found = original()
             self.hold(NAME)
             return found

@@ -31,7 +31,7 @@ class SysfsTest(base.TestCase):
         folder = self.useFixture(fixtures.TempDir()).path
         return fpga.Sysfs(os.path.join(folder, 'sys'), **fields)
 
-    def read(self) -> sysfs.Seen:
+    def read(self) -> sysfs.FpgaScan:
         (self.tree.path / 'class/net').mkdir(parents=True, exist_ok=True)
         return sysfs.read(str(self.tree.path))
 
@@ -222,7 +222,7 @@ class SysfsTest(base.TestCase):
         self.assertEqual((), self.read().others)
 
     def test_a_kernel_without_the_class(self) -> None:
-        self.assertEqual(sysfs.Seen(), self.read())
+        self.assertEqual(sysfs.FpgaScan(), self.read())
 
     def test_a_host_without_any_class(self) -> None:
         self.assertRaises(OSError, sysfs.read, '/nowhere')
@@ -418,8 +418,8 @@ class SysfsTest(base.TestCase):
             ('soc:base-port', 'soc:base', False),
             ('socxbase-port0', 'soc.base', False),
         ):
-            self.assertEqual(expected, sysfs.Seen().is_of(region, card))
-        seen = sysfs.Seen(functions={VF: CARD})
+            self.assertEqual(expected, sysfs.FpgaScan().is_of(region, card))
+        seen = sysfs.FpgaScan(functions={VF: CARD})
         self.assertTrue(seen.is_of(f'{CARD}-port1', VF))
 
 

@@ -7,8 +7,8 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.hostdev import enforcer
 from nova_ext_resources import exception
+from nova_ext_resources.facts import guest
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import guest
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import sriov
 from tests import base
@@ -136,7 +136,7 @@ class HostdevEnforcerTest(base.TestCase):
         self.assertIn('has failed', self.refuse(entry))
 
     def test_no_iommu(self) -> None:
-        self.assertEqual('', self.enforcer.find_obstacle())
+        self.assertEqual('', self.enforcer.find_host_problem())
         self.enforcer.check_ready()
         (self.tree.path / 'kernel/iommu_groups/0').rmdir()
 
@@ -145,7 +145,7 @@ class HostdevEnforcerTest(base.TestCase):
         )
 
         self.assertIn('IOMMU', str(err))
-        self.assertIn('IOMMU', self.enforcer.find_obstacle())
+        self.assertIn('IOMMU', self.enforcer.find_host_problem())
 
     def test_there_is_nothing_to_release(self) -> None:
         self.enforcer.release(make_entry(*self.names))
@@ -187,10 +187,12 @@ class HostdevEnforcerTest(base.TestCase):
         )
         self.assertIn('does not report which guests run', str(err))
 
-    def recognize(self, lost: assignment.Entry) -> list[tuple[str, object]]:
+    def recover_units(
+        self, lost: assignment.Entry
+    ) -> list[tuple[str, object]]:
         """Return nothing where it is in doubt."""
         self.enforcer.list_in_guests()
-        found = self.enforcer.recognize(lost)
+        found = self.enforcer.recover_units(lost)
         return [(one.rp_key, one.units) for one in found or ()]
 
     def test_the_functions_of_a_guest(self) -> None:
@@ -201,7 +203,7 @@ class HostdevEnforcerTest(base.TestCase):
         self.assertEqual({lost.server_uuid}, self.enforcer.list_in_guests())
         self.assertEqual(
             [(f'SRIOV_{CARD}', {'names': [self.names[1]]})],
-            self.recognize(lost),
+            self.recover_units(lost),
         )
 
     def test_a_function_that_is_a_provider_of_its_own(self) -> None:
@@ -212,7 +214,7 @@ class HostdevEnforcerTest(base.TestCase):
 
         self.assertEqual(
             [(f'FPGA_{self.names[1]}', {'names': [self.names[1]]})],
-            self.recognize(lost),
+            self.recover_units(lost),
         )
 
     def test_what_other_enforcers_apply_stays(self) -> None:
@@ -220,7 +222,7 @@ class HostdevEnforcerTest(base.TestCase):
         lost = make_entry('', resource_class='CUSTOM_OTHER')
 
         self.assertEqual(
-            [(f'SRIOV_{CARD}', {'names': ['']})], self.recognize(lost)
+            [(f'SRIOV_{CARD}', {'names': ['']})], self.recover_units(lost)
         )
 
     def test_functions_that_are_in_doubt(self) -> None:
@@ -231,7 +233,7 @@ class HostdevEnforcerTest(base.TestCase):
             with self.subTest(functions=functions):
                 self.run_guest(uuidsentinel.server, *functions)
 
-                self.assertEqual([], self.recognize(make_entry('')))
+                self.assertEqual([], self.recover_units(make_entry('')))
 
     def test_functions_that_a_move_of_the_server_keeps(self) -> None:
         self.run_guest(uuidsentinel.server, *self.names[::-1])
@@ -241,7 +243,7 @@ class HostdevEnforcerTest(base.TestCase):
         for lost in (make_entry('', ''), self.make_moved('', '')):
             self.assertEqual(
                 [(f'SRIOV_{CARD}', {'names': [*self.names]})],
-                self.recognize(lost),
+                self.recover_units(lost),
             )
 
     def test_a_card_of_another_domain(self) -> None:
@@ -251,7 +253,7 @@ class HostdevEnforcerTest(base.TestCase):
         for address in (CARD, self.names[1]):
             lost = make_entry('', key=f'SRIOV_1{address}')
 
-            self.assertEqual([], self.recognize(lost))
+            self.assertEqual([], self.recover_units(lost))
 
     def test_a_function_that_another_server_holds(self) -> None:
         self.run_guest(uuidsentinel.server, self.names[1])
@@ -261,7 +263,7 @@ class HostdevEnforcerTest(base.TestCase):
             server_uuid=uuidsentinel.other,
         )
 
-        self.assertEqual([], self.recognize(make_entry('')))
+        self.assertEqual([], self.recover_units(make_entry('')))
 
     def test_it_is_installed(self) -> None:
         found = plugins.load_classes(plugins.ENFORCERS, ['hostdev'])

@@ -5,7 +5,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.noop import enforcer
 from nova_ext_resources import plugins
 from tests.unit import builders
-from tests.unit.host import test_ledger
+from tests.unit.host.ledger import test_ledger
 from tests.unit.host import with_host
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl import inventory
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import reserved
-from nova_ext_resources.testing import resctrl as machines
+from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import shape
 from tests.unit.drivers import contract
 
@@ -65,14 +65,14 @@ class ResctrlTestCase(contract.InventoryProviderContract):
     name = 'resctrl'
     plugin_class = inventory.ResctrlInventory
 
-    SHAPE: machines.Shape | str = 'skylake2'
+    SHAPE: resctrl.Shape | str = 'skylake2'
 
     def setUp(self) -> None:
         super().setUp()
-        self.machine = self.useFixture(machines.ResctrlFixture(self.SHAPE))
+        self.machine = self.useFixture(resctrl.ResctrlFixture(self.SHAPE))
         self.kernel = self.machine.kernel
 
-    def make_plugin(self, **values: Any) -> plugin_base.InventoryProvider:
+    def make_plugin(self, **values: Any) -> base.InventoryProvider:
         options = self.make_options(
             **{'cpu_path': self.machine.cpu_path, **values}
         )
@@ -83,7 +83,7 @@ class ResctrlTestCase(contract.InventoryProviderContract):
             options, 'host-1', files=self.machine.file_system
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         self.kernel.fail(error='EIO', count=None)
 
     def find(self, **values: Any) -> dict[str, provider.HostProvider]:
@@ -216,7 +216,7 @@ class SkylakeTest(ResctrlTestCase):
         self.assertEqual(frozenset(), plugin.left_out)
 
     def test_caches_of_another_machine_are_told(self) -> None:
-        epyc = self.useFixture(machines.ResctrlFixture('epyc16'))
+        epyc = self.useFixture(resctrl.ResctrlFixture('epyc16'))
         plugin = inventory.ResctrlInventory(
             self.make_options(cpu_path=self.machine.cpu_path),
             'host-1',
@@ -347,7 +347,7 @@ class BurstTest(ResctrlTestCase):
         self.assertIn('L3_0', str(err))
 
     def test_a_pool_of_fewer_ways_than_the_cpu_gives_is_told(self) -> None:
-        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        self.machine = self.useFixture(resctrl.ResctrlFixture('haswell'))
         plugin = self.make_plugin(burst_ways=1)
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
@@ -424,7 +424,7 @@ class KernelTest(ResctrlTestCase):
 
     def test_a_kernel_that_is_too_old_offers_nothing(self) -> None:
         old = dataclasses.replace(self.machine.shape, kernel=(4, 18))
-        self.machine = self.useFixture(machines.ResctrlFixture(old))
+        self.machine = self.useFixture(resctrl.ResctrlFixture(old))
 
         err = self.assertRaises(
             exception.DiscoveryFailed, self.make_plugin().discover
@@ -516,7 +516,7 @@ class SharedTest(ResctrlTestCase):
         self.assertEqual(0, found['L3_1'].inventories[classes.SHARED].reserved)
 
     def test_too_few_ways_for_the_cpu_are_no_pool_either(self) -> None:
-        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        self.machine = self.useFixture(resctrl.ResctrlFixture('haswell'))
         self.machine.kernel.add_group('db', 'L3:0=3\n')
 
         found = self.find(shared_ways=3, shared_servers=5)
@@ -553,9 +553,9 @@ class EpycTest(ResctrlTestCase):
         )
 
 
-def _change_caches(name: str, **fields: Any) -> machines.Shape:
+def _change_caches(name: str, **fields: Any) -> resctrl.Shape:
     """Make a CPU whose caches differ in some fields."""
-    shape = machines.SHAPES[name]
+    shape = resctrl.SHAPES[name]
     caches = tuple(dataclasses.replace(one, **fields) for one in shape.caches)
     return dataclasses.replace(shape, caches=caches)
 
@@ -697,7 +697,7 @@ class AssignedCountersTest(ResctrlTestCase):
     """The root has a file that is no group and has no name of old."""
 
     SHAPE = dataclasses.replace(
-        machines.SHAPES['epyc16'], kernel=shape.ASSIGNED_COUNTERS
+        resctrl.SHAPES['epyc16'], kernel=shape.ASSIGNED_COUNTERS
     )
 
     def test_it_takes_no_class(self) -> None:
@@ -720,7 +720,7 @@ class MonitoringOnlyTest(ResctrlTestCase):
         plugin = inventory.ResctrlInventory(
             self.make_options(cpu_path=self.machine.cpu_path),
             'host-1',
-            files=files.RealFileSystem(root),
+            files=file_system.RealFileSystem(root),
         )
         return str(
             self.assertRaises(exception.DiscoveryFailed, plugin.discover)
@@ -825,7 +825,7 @@ class AtomTest(ResctrlTestCase):
         self.assertNotIn('no effect', log.output)
 
     def test_caches_without_cpus_are_told(self) -> None:
-        other = self.useFixture(machines.ResctrlFixture('no_mba'))
+        other = self.useFixture(resctrl.ResctrlFixture('no_mba'))
         plugin = self.make_plugin(cpu_path=other.cpu_path)
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)

@@ -8,7 +8,7 @@ from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import ownership
-from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources.drivers.resctrl.policy import write_order
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.testing import resctrl
 from tests import base
@@ -29,23 +29,25 @@ class WriterTest(base.TestCase):
         return writer.Writer(
             machine.file_system,
             machine.cpu_path,
-            machine_mod.Machine(shared_ways=shared_ways),
+            machine_mod.HostMachine(shared_ways=shared_ways),
         )
 
     def put(self, mask: int, name: str = groups.make_name(SERVER)) -> None:
         ways = {schemata.Cache(3, 0): schemata.Ways(mask)}
 
-        def plan(tree: groups.Tree, *names: str) -> list[transition.Step]:
+        def plan(
+            tree: groups.Tree, *names: str
+        ) -> list[write_order.GroupChange]:
             owned = ownership.build(tree, self.writer.machine, {})
             desired = layout.layout(
                 owned,
                 {SERVER: layout.Wanted(ways=ways)},
                 members={
-                    one: layout.Members(cpus=frozenset({1, 2}))
+                    one: layout.GroupMembers(cpus=frozenset({1, 2}))
                     for one in names
                 },
             )
-            return list(transition.transition(self.writer.tree, desired))
+            return list(write_order.plan_writes(self.writer.tree, desired))
 
         with self.writer.changing() as tree:
             self.writer.run(
@@ -113,14 +115,14 @@ class WriterTest(base.TestCase):
             with self.writer.changing():
                 self.writer.run(
                     [
-                        transition.Make(name=name),
-                        transition.Write(
+                        write_order.Make(name=name),
+                        write_order.Write(
                             name=name,
-                            kind=transition.Kind.FILL,
+                            kind=write_order.WriteKind.FILL,
                             values={('L3', 0): 0},
                         ),
                     ],
-                    undo=lambda _now: [transition.Remove(name=name)],
+                    undo=lambda _now: [write_order.Remove(name=name)],
                 )
 
         err = self.assertRaises(errors.ResctrlRefused, put)

@@ -13,7 +13,7 @@ from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
-from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources.drivers.resctrl.policy import write_order
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.testing import resctrl
 from tests import base
@@ -36,14 +36,14 @@ class OrderTest(base.TestCase):
         for name in ('write', 'assign', 'mkdir', 'rmdir'):
             setattr(files, name, self.watched(getattr(files, name)))
         self.writer = writer.Writer(
-            files, self.machine.cpu_path, machine.Machine()
+            files, self.machine.cpu_path, machine.HostMachine()
         )
 
     def change(
         self,
         tree: groups.Tree,
         wanted: dict[str, layout.Wanted],
-        members: dict[str, layout.Members],
+        members: dict[str, layout.GroupMembers],
     ) -> None:
         entries = {
             uuid: states.make_entry(uuid, mask=f'{mask:x}')
@@ -53,7 +53,7 @@ class OrderTest(base.TestCase):
         }
         owned = ownership.build(tree, self.writer.machine, entries)
         desired = layout.layout(owned, wanted, members=members)
-        self.writer.run(transition.transition(self.writer.tree, desired))
+        self.writer.run(write_order.plan_writes(self.writer.tree, desired))
 
     def watched(self, call: Callable[..., Any]) -> Callable[..., None]:
         def watched(path: str, *arguments: Any) -> None:
@@ -90,7 +90,7 @@ class OrderTest(base.TestCase):
             self.change(
                 tree,
                 {uuid: states.want(mask)},
-                {groups.make_name(uuid): layout.Members(cpus=cpus)},
+                {groups.make_name(uuid): layout.GroupMembers(cpus=cpus)},
             )
         self.assertEqual(
             mask or self.get_default(),

@@ -11,7 +11,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import constraints
 from nova_ext_resources import exception
 from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -21,7 +21,7 @@ WAYS, BURST, SHARED = classes.WAYS, classes.BURST, classes.SHARED
 PERCENT = classes.PERCENT
 
 
-def make_host() -> view.HostView:
+def make_host() -> host_view.HostView:
     plain = dataclasses.replace(
         builders.make_count(100), implied=(builders.RDT, classes.CLOS)
     )
@@ -30,7 +30,7 @@ def make_host() -> view.HostView:
         tracker='cache_ways',
         state=cache_ways.CacheWaysState(0x7FF),
     )
-    return view.HostView(
+    return host_view.HostView(
         tracked={
             (builders.RDT, classes.CLOS): builders.make_count(8),
             **{

@@ -7,8 +7,8 @@ from typing import Any
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.drivers.rmd import enforcer as enforcer_mod
-from nova_ext_resources.drivers.rmd import inventory as inventory_mod
+from nova_ext_resources.drivers.rmd import enforcer
+from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.testing.rmd_simulator import simulator
@@ -32,12 +32,12 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
             self.conf.set_override(name, value, 'ext_resources_rmd')
 
     def discover(self) -> dict[str, provider.HostProvider]:
-        made = inventory_mod.RmdInventory(self.conf.ext_resources_rmd, 'host1')
+        made = inventory.RmdInventory(self.conf.ext_resources_rmd, 'host1')
         self.addCleanup(made._client.close)
         return {one.key: one for one in made.discover()}
 
-    def make_enforcer(self) -> enforcer_mod.RmdEnforcer:
-        made = enforcer_mod.RmdEnforcer(self.conf.ext_resources_rmd, 'host1')
+    def make_enforcer(self) -> enforcer.RmdEnforcer:
+        made = enforcer.RmdEnforcer(self.conf.ext_resources_rmd, 'host1')
         self.addCleanup(made._client.close)
         return made
 
@@ -52,7 +52,7 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
         self.assertLessEqual(
             {classes.WAYS, classes.PERCENT}, set(found.inventories)
         )
-        self.assertIn(inventory_mod.PSTATE_TRAIT, found.traits)
+        self.assertIn(inventory.PSTATE_TRAIT, found.traits)
         self.assertEqual({1, 2}, rmd.group_of(SERVER).cpus)
         self.make_enforcer().release(test_enforcer.make_entry())
         self.assertEqual([], rmd.daemon.list_records())
@@ -78,7 +78,7 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
 
         # As shipped, nobody may ask for more.
         self.assertEqual({classes.WAYS}, set(found.inventories))
-        self.assertNotIn(inventory_mod.PSTATE_TRAIT, found.traits)
+        self.assertNotIn(inventory.PSTATE_TRAIT, found.traits)
         self.assertEqual({1, 2}, rmd.group_of(SERVER).cpus)
 
     def test_a_user_who_may_only_read_is_told_at_the_first_server(

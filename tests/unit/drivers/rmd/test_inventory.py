@@ -284,7 +284,7 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
 
     def test_the_pool_that_has_its_class_has_places(self) -> None:
         plugin = self.make_plugin(shared_servers=4)
-        pool = shared_pool.SharedPool(plugin._client)
+        pool = shared_pool.RmdSharedPool(plugin._client)
         server = uuidsentinel.server
         pool.join(server, {server: frozenset({1})})
         self.take_classes(5)

@@ -11,7 +11,7 @@ import subprocess
 import textwrap
 from urllib import parse
 
-from nova_ext_resources.conf import rmd as rmd_conf
+from nova_ext_resources.conf.drivers import rmd
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd import loading
 from nova_ext_resources.testing import rmd_simulator
@@ -34,7 +34,7 @@ class CertificatesTest(base.TestCase):
         super().setUp()
         if not shutil.which('openssl'):
             self.skipTest('there is no openssl')
-        rmd_conf.register_opts(self.conf)
+        rmd.register_opts(self.conf)
         self.text = read_section('Certificates')
         self.folder = self.make_folder()
         self.make_certificates()

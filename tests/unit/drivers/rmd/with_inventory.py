@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from nova_ext_resources.drivers import base as plugins_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources.testing import rmd_simulator
@@ -26,7 +26,7 @@ class RmdInventoryContract(contract.InventoryProviderContract):
         self.addCleanup(losses.forget_all)
 
     def make_plugin(
-        self, entries: plugins_base.EntriesReader = dict, **options: Any
+        self, entries: base.EntriesReader = dict, **options: Any
     ) -> inventory.RmdInventory:
         given = {
             'url': self.fixture.url,
@@ -40,5 +40,5 @@ class RmdInventoryContract(contract.InventoryProviderContract):
         self.addCleanup(plugin._client.close)
         return plugin
 
-    def break_host(self, plugin: plugins_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         self.simulator.refuse_connections()

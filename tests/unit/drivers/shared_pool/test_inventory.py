@@ -9,7 +9,7 @@ from typing import Any
 
 import fixtures
 
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.shared_pool import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
@@ -67,7 +67,7 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
             self.make_options(pools_file=str(self.path), **options), 'host-1'
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         self.path.write_text('pools: [')
 
     def read_again(self, plugin: inventory.SharedPoolInventory) -> None:

@@ -14,6 +14,7 @@ from nova_ext_resources.drivers.shared_pool import pool_file
 from nova_ext_resources.drivers.shared_pool import readers
 from nova_ext_resources.drivers.shared_pool import sources
 from nova_ext_resources.objects import pool
+from nova_ext_resources.testing import fake_clock
 from tests import base
 
 PATIENCE = 60.0
@@ -29,8 +30,8 @@ class ReaderTest(base.TestCase):
 
     def make_reader(
         self, max_age: int | None = None, others_use: str = pool.NOT_FREE
-    ) -> readers.Reader:
-        return readers.Reader(
+    ) -> readers.PoolReader:
+        return readers.PoolReader(
             pool_file.Definition(
                 pool=pool.SharedPool(
                     name='rack1',
@@ -44,19 +45,18 @@ class ReaderTest(base.TestCase):
             ),
             sources.Source(kind='file', location=str(self.path), unit_size=1),
             interval=INTERVAL,
-            clock=lambda: self.clock,
-            monotonic=lambda: self.now,
+            clock=fake_clock.FakeClock(lambda: self.now, lambda: self.clock),
         )
 
     def write(self, total: int) -> None:
         self.path.write_text(f'{{"total": {total}}}')
 
-    def read(self, reader: readers.Reader) -> readers.State:
+    def read(self, reader: readers.PoolReader) -> readers.PoolState:
         reader.start()
         reader.wait(self.now + PATIENCE)
         return reader.find_state()
 
-    def find_total(self, state: readers.State) -> int:
+    def find_total(self, state: readers.PoolState) -> int:
         assert state.reading is not None
         return state.reading.total
 
@@ -174,11 +174,11 @@ class ReaderTest(base.TestCase):
                 self.assertEqual(bool(key), 'needs the time' in state.failure)
 
     def test_a_bug_in_a_source_is_a_failure_too(self) -> None:
-        reader = readers.Reader(
+        reader = readers.PoolReader(
             self.make_reader().definition,
             sources.Source(kind='none', location='', unit_size=1),
             interval=INTERVAL,
-            monotonic=lambda: self.now,
+            clock=fake_clock.FakeClock(lambda: self.now),
         )
 
         self.assertIn('KeyError', self.read(reader).failure)

@@ -10,8 +10,8 @@ from unittest import mock
 import fixtures
 import os_traits
 
-from nova_ext_resources.conf import sriov as conf
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.conf.drivers import sriov as conf
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.sriov import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
@@ -58,7 +58,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
             nova={'pci': self.conf.pci},
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         shutil.rmtree(self.tree.path)
 
     def hold(self, *names: str, **fields: Any) -> None:
@@ -336,7 +336,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assertEqual(
             [self.names[0], self.names[2]], self.list_names(plugin)
         )
-        self.assertIn(f'from {self.names[1]}: ', plugin.problems[0].text)
+        self.assertIn(f'any of {self.names[1]}: ', plugin.problems[0].text)
 
     def test_what_nova_has_stays_so_while_a_guest_uses_it(self) -> None:
         interfaces = self.name_functions()
@@ -491,7 +491,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
 
         self.assertEqual(before, plugin.discover())
         self.assertEqual({KEY}, plugin.left_out)
-        self.assertIn('what is known of it stays', self.log.output)
+        self.assertIn('its former state is still used', self.log.output)
 
         self.tree.enable(PF, 1)
         self.assertEqual(1, len(self.list_names(plugin)))

@@ -25,7 +25,7 @@ class SysfsTest(base.TestCase):
         folder = self.useFixture(fixtures.TempDir()).path
         return sriov.Sysfs(os.path.join(folder, 'sys'), **fields)
 
-    def read(self, tree: sriov.Sysfs | None = None) -> sysfs.Seen:
+    def read(self, tree: sriov.Sysfs | None = None) -> sysfs.SriovScan:
         return sysfs.read(str((tree or self.tree).path))
 
     def read_one(
@@ -209,7 +209,7 @@ class SysfsTest(base.TestCase):
         # A storage controller.
         self.tree.add_card(PF, kind='0x010802')
 
-        self.assertEqual(sysfs.Seen(), self.read())
+        self.assertEqual(sysfs.SriovScan(), self.read())
 
     def test_interfaces_of_devices_without_sriov(self) -> None:
         self.tree.add_card(PF, interfaces=['ens1f0'])
@@ -310,7 +310,7 @@ class SysfsTest(base.TestCase):
         with mock.patch.object(sysfs, '_read_virtual', unplug):
             seen = self.read()
 
-        self.assertEqual(sysfs.Seen(), seen)
+        self.assertEqual(sysfs.SriovScan(), seen)
 
     def test_the_number_of_functions_changes_meanwhile(self) -> None:
         self.add_two()

@@ -270,7 +270,7 @@ class TestFiles(base.TestCase):
 
     def test_a_key_that_is_there_twice_is_told_with_its_line(self) -> None:
         self.assert_unreadable(
-            'line 8: total is there twice',
+            'line 8: total occurs twice',
             GOOD.replace('{total: 10}', '\n      total: 1\n      total: 2'),
         )
 

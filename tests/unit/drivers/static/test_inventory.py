@@ -10,7 +10,7 @@ from typing import Any
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.static import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -73,7 +73,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
             options, 'host-1', lambda: self.entries
         )
 
-    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+    def break_host(self, plugin: base.InventoryProvider) -> None:
         os.unlink(self.path)
 
     def list_found(self, plugin: inventory.StaticInventory) -> set[str]:
@@ -104,7 +104,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         tracker = self.trackers['count']
 
         state = tracker.initial(found.inventories['CUSTOM_MASTER_SLOT'], {})
-        state, _units = tracker.take(state, 1)
+        state, _units = tracker.allocate(state, 1)
 
         self.assertFalse(tracker.fits(state, 1))
 
@@ -150,7 +150,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         )
         self.assertIn("'description' is a required", self.log.output)
         self.assertIn("'one' is not of type 'integer'", self.log.output)
-        self.assertIn('nothing of it is offered', self.log.output)
+        self.assertIn('none of its resources is offered', self.log.output)
         # A line for each, not one for both.
         name = 'bad resource definition'
         self.assertEqual(2, self.log.output.count(name))
@@ -378,7 +378,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertEqual((), plugin.discover())
         self.assertEqual({self.path}, plugin.left_out)
         for word in (
-            'nothing of it is offered, and nothing is deleted',
+            'none of its resources is offered, and nothing is deleted',
             self.path,
             *words,
         ):

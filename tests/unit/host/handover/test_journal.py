@@ -18,7 +18,7 @@ class JournalTest(base.TestCase):
         super().setUp()
         self.folder = self.useFixture(fixtures.TempDir()).path
         self.ledger_path = os.path.join(self.folder, 'host1.sqlite')
-        self.journal = journal.Journal(self.ledger_path)
+        self.journal = journal.HandoverJournal(self.ledger_path)
 
     def test_what_was_written_is_read(self) -> None:
         self.assertIsNone(self.journal.read())
@@ -50,7 +50,9 @@ class JournalTest(base.TestCase):
             self.assertIn('with the same --from and --to', str(err))
 
     def test_a_folder_that_is_gone_is_told(self) -> None:
-        gone = journal.Journal(os.path.join(self.folder, 'no', 'ledger'))
+        gone = journal.HandoverJournal(
+            os.path.join(self.folder, 'no', 'ledger')
+        )
 
         err = self.assertRaises(exception.LedgerError, gone.write, PROGRESS)
 
@@ -60,7 +62,7 @@ class JournalTest(base.TestCase):
         link = os.path.join(self.folder, 'link')
         os.symlink('host1.sqlite', link)
 
-        journal.Journal(link).write(PROGRESS)
+        journal.HandoverJournal(link).write(PROGRESS)
 
         self.assertEqual(PROGRESS, self.journal.read())
 

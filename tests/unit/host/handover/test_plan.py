@@ -14,7 +14,7 @@ from tests import base
 from tests.unit.host import with_host
 
 
-def make_target(free: int, *, reserved: int = 0) -> plan.Target:
+def make_target(free: int, *, reserved: int = 0) -> plan.HandoverTarget:
     """Make one with a cache of which these ways are free."""
     found = (
         provider.HostProvider(
@@ -34,7 +34,7 @@ def make_target(free: int, *, reserved: int = 0) -> plan.Target:
         ),
     )
     trackers, tests = with_host.load_pure()
-    return plan.Target(
+    return plan.HandoverTarget(
         name='other',
         found=found,
         constraints=constraints.Constraints(),
@@ -68,13 +68,13 @@ class MakePlanTest(base.TestCase):
     def make(
         self,
         entries: Sequence[assignment.Entry],
-        target: plan.Target,
+        target: plan.HandoverTarget,
         *,
         is_before: bool = False,
-    ) -> plan.Plan:
+    ) -> plan.HandoverPlan:
         return target.make_plan(entries, is_before=is_before)
 
-    def list_masks(self, made: plan.Plan) -> dict[str, str]:
+    def list_masks(self, made: plan.HandoverPlan) -> dict[str, str]:
         return {
             one.consumer_uuid: one.assignments[0].units['mask']
             for one in made.entries

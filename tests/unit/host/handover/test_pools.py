@@ -3,7 +3,7 @@
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from tests.unit.host.handover import test_run
 from tests.unit.host.handover import with_both
 from tests.unit.host import with_host
@@ -50,7 +50,7 @@ class PoolsTestCase(with_both.HandOverTestCase):
                 uuid,
                 cpus=frozenset({4 + number}),
                 allocations={with_host.DOMAINS[0]: held},
-                requirement=requirement_obj.Requirement(attributes=attributes),
+                requirement=requirement.Requirement(attributes=attributes),
             )
         host.close()
         return self.read_entries()

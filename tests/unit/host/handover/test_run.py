@@ -156,7 +156,9 @@ class HandOverTest(with_both.HandOverTestCase):
         ledger = self.open_ledger()
         held = ledger.list_entries()[FIRST]
         ledger.put(
-            dataclasses.replace(held, purpose=assignment.Purpose.INCOMING)
+            dataclasses.replace(
+                held, purpose=assignment.Purpose.MIGRATION_DEST
+            )
         )
         ledger.close()
 
@@ -512,14 +514,14 @@ class StoppedTest(with_both.HandOverTestCase):
             is_checked=False,
         )
 
-        self.assertIn('cannot hold', str(err))
+        self.assertIn('has too few resources', str(err))
         self.kernel.remove_group('db')
         self.hand_over('rmd', 'resctrl')
         self.assert_all_at('resctrl', before)
 
     def test_another_one_does_not_begin_meanwhile(self) -> None:
         self.fill('rmd')
-        journal.Journal(self.ledger_path).write(
+        journal.HandoverJournal(self.ledger_path).write(
             journal.Progress(
                 source='rmd', target='other', phase=journal.Phase.RELEASING
             )
@@ -529,7 +531,7 @@ class StoppedTest(with_both.HandOverTestCase):
             errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
         )
 
-        self.assertIn('from rmd to other has not ended', str(err))
+        self.assertIn('from rmd to other is not complete', str(err))
 
 
 class GoneTest(with_both.HandOverTestCase):
@@ -622,7 +624,7 @@ class GoneTest(with_both.HandOverTestCase):
 
         reason = self.refuse('rmd', 'resctrl', is_source_gone=True)
 
-        self.assertIn('has applied 3 servers', reason)
+        self.assertIn('has settings for 3 servers', reason)
         self.assert_untouched(before)
         self.assert_all_at('rmd', before)
 
@@ -683,7 +685,7 @@ class DoneTest(with_both.HandOverTestCase):
                 self.ledger_path,
                 enabled,
             )
-            self.assertIn('Write resctrl in its place', str(err))
+            self.assertIn('by resctrl in inventory_providers', str(err))
         # Without either it waits, and then it is forgotten.
         for enabled in ([], ['resctrl'], ['rmd']):
             journal.check_none(self.ledger_path, enabled)
@@ -754,7 +756,7 @@ class KilledTestCase(with_both.HandOverTestCase):
         self.empty(then[1])
 
     def has_begun(self) -> bool:
-        return journal.Journal(self.ledger_path).read() is not None
+        return journal.HandoverJournal(self.ledger_path).read() is not None
 
     def empty(self, name: str) -> None:
         host = self.make_host(name)

@@ -4,15 +4,15 @@ import os
 
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host import service
-from tests.unit.host import test_service
+from nova_ext_resources.host.service import wiring
+from tests.unit.host.service import test_wiring
 from tests.unit.host import with_host
 
 
-class StartTest(test_service.ConfTestCase):
-    def make(self) -> service.HostService:
-        return service.HostService(
-            self.read(test_service.NO_PLACEMENT + test_service.HOST),
+class StartTest(test_wiring.ConfTestCase):
+    def make(self) -> wiring.HostService:
+        return wiring.HostService(
+            self.read(test_wiring.NO_PLACEMENT + test_wiring.HOST),
             host='host1',
             node=with_host.NODE,
             state_path=self.folder,
@@ -24,18 +24,20 @@ class StartTest(test_service.ConfTestCase):
         progress = journal.Progress(
             source='rmd', target='resctrl', phase=journal.Phase.APPLYING
         )
-        journal.Journal(ledger).write(progress)
+        journal.HandoverJournal(ledger).write(progress)
 
         for _ in range(2):
             # And it leaves the ledger to the command.
             err = self.assertRaises(exception.InvalidConfiguration, self.make)
             self.assertIn(journal.COMMAND, str(err))
 
-        journal.Journal(ledger).remove()
+        journal.HandoverJournal(ledger).remove()
         self.make().stop()
 
     def test_nor_as_it_was_before_one(self) -> None:
-        ledger = journal.Journal(os.path.join(self.folder, 'host1.sqlite'))
+        ledger = journal.HandoverJournal(
+            os.path.join(self.folder, 'host1.sqlite')
+        )
         for source, target in (('fake', 'other'), ('other', 'fake')):
             ledger.write(
                 journal.Progress(

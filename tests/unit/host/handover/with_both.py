@@ -11,14 +11,14 @@ import contextlib
 import json
 from typing import Any
 
-from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.host.handover import run
-from nova_ext_resources.host import ledger as ledger_mod
-from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host.ledger import ledger as ledger_mod
+from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirement
 from nova_ext_resources import plugins
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from tests.unit.host import with_host
@@ -84,7 +84,7 @@ class HandOverTestCase(
     def list_at_resctrl(self) -> dict[str, dict[int, int]]:
         return with_resctrl.ResctrlHostTestCase.list_in_force(self)
 
-    def make_host(self, name: str) -> host_mod.HostResources:
+    def make_host(self, name: str) -> manager.HostManager:
         """Start the service with this backend."""
         if name == 'rmd':
             return self.make_rmd_host(**self.RMD)
@@ -104,13 +104,13 @@ class HandOverTestCase(
             4,
             cpus=frozenset({13, 14}),
             allocations={domain: {classes.WAYS: 4, classes.PERCENT: 30}},
-            requirement=requirement_obj.Requirement(),
+            requirement=requirement.Requirement(),
         )
         host.close()
         return self.read_entries()
 
     def make_backend(
-        self, name: str, entries: drivers_base.EntriesReader = dict
+        self, name: str, entries: base.EntriesReader = dict
     ) -> run.Backend:
         load: Callable[..., Mapping[str, Any]] = self.load_rmd
         options = dict(self.RMD)

@@ -10,10 +10,10 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import compare
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement import responses
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import nova_server
 
 WAYS = 'CUSTOM_LLC_WAYS'
@@ -28,17 +28,17 @@ ROOTS: Mapping[str, str] = {name: getattr(uuids, name) for name in HOSTS}
 #: What a server of the flavor of :func:`make_server` requests.
 WANTED = {WAYS: 4, GB: 10}
 
-OWN = frozenset({provider_obj.OWNER_TRAIT})
+OWN = frozenset({provider.OWNER_TRAIT})
 
 
 def make_rp_uuid(host: str, key: str) -> str:
-    return provider_obj.make_rp_uuid(ROOTS[host], key)
+    return provider.make_rp_uuid(ROOTS[host], key)
 
 
 def make_provider(
     host: str, key: str, parent: str = '', **fields: Any
-) -> provider_obj.Provider:
-    return provider_obj.Provider(
+) -> provider.Provider:
+    return provider.Provider(
         rp_uuid=make_rp_uuid(host, key),
         name=f'{host}_{key}',
         parent_uuid=make_rp_uuid(host, parent) if parent else ROOTS[host],
@@ -47,21 +47,19 @@ def make_provider(
     )
 
 
-def make_pool(pool: pool_obj.SharedPool) -> provider_obj.Provider:
-    return provider_obj.Provider(
+def make_pool(pool: pool_obj.SharedPool) -> provider.Provider:
+    return provider.Provider(
         rp_uuid=pool.rp_uuid,
         name=pool.rp_name,
         traits=pool.all_traits,
         aggregates=frozenset({pool.aggregate_uuid}),
-        inventories={GB: inventory_obj.Inventory(total=1000)},
+        inventories={GB: inventory.Inventory(total=1000)},
     )
 
 
-def make_host(
-    host: str, pool: pool_obj.SharedPool
-) -> list[provider_obj.Provider]:
+def make_host(host: str, pool: pool_obj.SharedPool) -> list[provider.Provider]:
     """Make a host of two caches that reaches a pool."""
-    ways = {WAYS: inventory_obj.Inventory(total=40, reserved=2)}
+    ways = {WAYS: inventory.Inventory(total=40, reserved=2)}
     return [
         make_provider(host, 'RDT'),
         make_provider(host, 'L3_0', 'RDT', inventories=ways),
@@ -74,7 +72,7 @@ def make_host(
     ]
 
 
-def make_cloud() -> cloud_mod.Cloud:
+def make_cloud() -> cloud_mod.AuditedCloud:
     """Make three hosts without servers; node3 reaches another pool."""
     pools = dict(zip(HOSTS, (POOL, POOL, OTHER_POOL), strict=True))
     own = [
@@ -82,10 +80,10 @@ def make_cloud() -> cloud_mod.Cloud:
         *map(make_pool, (POOL, OTHER_POOL)),
     ]
     roots = [
-        provider_obj.Provider(rp_uuid=rp_uuid, name=name)
+        provider.Provider(rp_uuid=rp_uuid, name=name)
         for name, rp_uuid in ROOTS.items()
     ]
-    return cloud_mod.Cloud(
+    return cloud_mod.AuditedCloud(
         listed={one.rp_uuid: one for one in (*roots, *own)},
         owned={one.rp_uuid: cloud_mod.Owned(provider=one) for one in own},
         reached={
@@ -119,14 +117,18 @@ def make_server(
 
 
 def make_move(uuid: str, server: str, status: str, **fields: Any) -> Any:
-    return cloud_mod.Move(
+    return cloud_mod.NovaMigration(
         uuid=uuid, server_uuid=server, status=status, **fields
     )
 
 
 def allocate(
-    cloud: cloud_mod.Cloud, consumer: str, rp_uuid: str, name: str, amount: int
-) -> cloud_mod.Cloud:
+    cloud: cloud_mod.AuditedCloud,
+    consumer: str,
+    rp_uuid: str,
+    name: str,
+    amount: int,
+) -> cloud_mod.AuditedCloud:
     """Set what a consumer has of a provider."""
     owned = cloud.owned[rp_uuid]
     amounts = {**owned.holders.get(name, {}), consumer: amount}
@@ -143,8 +145,8 @@ def allocate(
 
 
 def allocate_all(
-    cloud: cloud_mod.Cloud, consumer: str, host: str = 'node1'
-) -> cloud_mod.Cloud:
+    cloud: cloud_mod.AuditedCloud, consumer: str, host: str = 'node1'
+) -> cloud_mod.AuditedCloud:
     """Have a consumer have all that the flavor requests."""
     pool = OTHER_POOL if host == 'node3' else POOL
     cloud = allocate(cloud, consumer, make_rp_uuid(host, 'L3_0'), WAYS, 4)
@@ -152,20 +154,22 @@ def allocate_all(
 
 
 def add_server(
-    cloud: cloud_mod.Cloud, server: nova_server.NovaServer
-) -> cloud_mod.Cloud:
+    cloud: cloud_mod.AuditedCloud, server: nova_server.NovaServer
+) -> cloud_mod.AuditedCloud:
     return dataclasses.replace(
         cloud, servers={**cloud.servers, server.uuid: server}
     )
 
 
-def add_move(cloud: cloud_mod.Cloud, move: cloud_mod.Move) -> cloud_mod.Cloud:
+def add_move(
+    cloud: cloud_mod.AuditedCloud, move: cloud_mod.NovaMigration
+) -> cloud_mod.AuditedCloud:
     return dataclasses.replace(cloud, moves={**cloud.moves, move.uuid: move})
 
 
 def replace_provider(
-    cloud: cloud_mod.Cloud, rp_uuid: str, **fields: Any
-) -> cloud_mod.Cloud:
+    cloud: cloud_mod.AuditedCloud, rp_uuid: str, **fields: Any
+) -> cloud_mod.AuditedCloud:
     """Change a provider of this package."""
     one = dataclasses.replace(cloud.owned[rp_uuid].provider, **fields)
     owned = dataclasses.replace(cloud.owned[rp_uuid], provider=one)
@@ -182,7 +186,7 @@ def make_fresh(consumer: str, **fields: Any) -> responses.Allocations:
     )
 
 
-def describe(cloud: cloud_mod.Cloud) -> list[tuple[str, ...]]:
+def describe(cloud: cloud_mod.AuditedCloud) -> list[tuple[str, ...]]:
     """Return kind, remedy, provider and class of all that is wrong."""
     return [
         (one.kind, one.remedy, one.provider, one.resource_class)
@@ -190,5 +194,7 @@ def describe(cloud: cloud_mod.Cloud) -> list[tuple[str, ...]]:
     ]
 
 
-def replace(cloud: cloud_mod.Cloud, **fields: Any) -> cloud_mod.Cloud:
+def replace(
+    cloud: cloud_mod.AuditedCloud, **fields: Any
+) -> cloud_mod.AuditedCloud:
     return dataclasses.replace(cloud, **fields)

@@ -35,8 +35,11 @@ _OPEN = ('finished', 'running')
 
 
 def add(
-    cloud: cloud_mod.Cloud, number: int, state: tuple[str, str, str], host: str
-) -> cloud_mod.Cloud:
+    cloud: cloud_mod.AuditedCloud,
+    number: int,
+    state: tuple[str, str, str],
+    host: str,
+) -> cloud_mod.AuditedCloud:
     """Add a server with all that it should hold."""
     status, task, move = state
     consumer = str(uuid.UUID(int=number, version=4))
@@ -58,7 +61,7 @@ def add(
 
 
 @st.composite
-def healthy_clouds(draw: st.DrawFn) -> cloud_mod.Cloud:
+def healthy_clouds(draw: st.DrawFn) -> cloud_mod.AuditedCloud:
     cloud = clouds.make_cloud()
     states = draw(st.lists(st.sampled_from(_STATES), max_size=4))
     for number, state in enumerate(states):
@@ -69,15 +72,15 @@ def healthy_clouds(draw: st.DrawFn) -> cloud_mod.Cloud:
 
 class CompareTest(base.TestCase):
     @hypothesis.given(healthy_clouds())
-    def test_a_healthy_cloud(self, cloud: cloud_mod.Cloud) -> None:
+    def test_a_healthy_cloud(self, cloud: cloud_mod.AuditedCloud) -> None:
         self.assertEqual((), compare.compare(cloud))
 
     @hypothesis.given(healthy_clouds(), st.data())
     def test_what_a_server_has_on_its_host_is_never_taken(
-        self, cloud: cloud_mod.Cloud, data: st.DataObject
+        self, cloud: cloud_mod.AuditedCloud, data: st.DataObject
     ) -> None:
         """Nor anything of those that Nova is at work on."""
-        consumers = [*cloud.held, *cloud.servers, uuids.gone]
+        consumers = [*cloud.allocations, *cloud.servers, uuids.gone]
         places = [
             (rp_uuid, name)
             for rp_uuid, one in cloud.owned.items()
@@ -103,14 +106,14 @@ class CompareTest(base.TestCase):
                 self.assertFalse(cloud.is_at(home, one.rp_uuid))
 
     def confirm(
-        self, before: cloud_mod.Cloud, after: cloud_mod.Cloud
+        self, before: cloud_mod.AuditedCloud, after: cloud_mod.AuditedCloud
     ) -> list[str]:
         found = compare.confirm(
             compare.compare(before), compare.compare(after)
         )
         return [one.remedy for one in found]
 
-    def make_leftover(self, amount: int) -> cloud_mod.Cloud:
+    def make_leftover(self, amount: int) -> cloud_mod.AuditedCloud:
         cloud = clouds.allocate(
             clouds.make_cloud(),
             uuids.gone,

@@ -10,11 +10,11 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import compare
 from nova_ext_resources.inspection.audit import finding
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from tests import base
 from tests.unit.inspection.audit import clouds
 
-Kind = finding.Kind
+Kind = finding.FindingKind
 Remedy = finding.Remedy
 WAYS, GB = clouds.WAYS, clouds.GB
 
@@ -187,7 +187,7 @@ class StrangersTest(base.TestCase):
 
     def test_it_may_be_a_migration_that_nova_has_not_listed(self) -> None:
         """Of a server of the same project that moves, or has failed to."""
-        held = self.cloud.held[self.consumer]
+        held = self.cloud.allocations[self.consumer]
         for project, status, remedy in (
             ('red', 'VERIFY_RESIZE', Remedy.WAIT),
             ('red', 'ERROR', Remedy.WAIT),
@@ -246,7 +246,9 @@ class StrangersTest(base.TestCase):
         self.assert_found(Remedy.WAIT)
 
     def test_what_holds_room_for_reserved_servers(self) -> None:
-        self.set_type(hold.CONSUMER_TYPE, hold.make_consumer('night 1'))
+        self.set_type(
+            planned_hold.CONSUMER_TYPE, planned_hold.make_consumer('night 1')
+        )
 
         self.assertEqual([], clouds.describe(self.cloud))
 

@@ -11,11 +11,11 @@ from nova_ext_resources.inspection.audit import compare
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.inspection.audit import providers
 from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import provider
 from tests import base
 from tests.unit.inspection.audit import clouds
 
-Kind = finding.Kind
+Kind = finding.FindingKind
 Remedy = finding.Remedy
 WAYS, GB = clouds.WAYS, clouds.GB
 
@@ -157,7 +157,7 @@ class ProvidersTest(base.TestCase):
         pool = clouds.POOL
         for fields in (
             {'aggregates': frozenset({uuids.other})},
-            {'traits': frozenset({provider_obj.OWNER_TRAIT})},
+            {'traits': frozenset({provider.OWNER_TRAIT})},
         ):
             self.cloud = clouds.make_cloud()
             self.replace_provider(pool.rp_uuid, **fields)

@@ -12,7 +12,7 @@ from nova_ext_resources.inspection.audit import finding
 from tests import base
 from tests.unit.inspection.audit import clouds
 
-Kind = finding.Kind
+Kind = finding.FindingKind
 Remedy = finding.Remedy
 WAYS, GB = clouds.WAYS, clouds.GB
 
@@ -43,7 +43,9 @@ class ServersTest(base.TestCase):
         self.assertEqual([*found], clouds.describe(self.cloud))
 
     def assert_elsewhere(self, remedy: Remedy) -> None:
-        self.assert_found((Kind.SERVER_ELSEWHERE, remedy, 'L3_1', WAYS))
+        self.assert_found(
+            (Kind.ALLOCATION_HERE_SERVER_ELSEWHERE, remedy, 'L3_1', WAYS)
+        )
 
     def test_a_server_that_has_what_it_requests(self) -> None:
         self.assert_found()
@@ -98,7 +100,12 @@ class ServersTest(base.TestCase):
             },
         )
         self.assertIn(
-            (Kind.SERVER_ELSEWHERE, Remedy.REPAIR, 'L3_1', WAYS),
+            (
+                Kind.ALLOCATION_HERE_SERVER_ELSEWHERE,
+                Remedy.REPAIR,
+                'L3_1',
+                WAYS,
+            ),
             clouds.describe(self.cloud),
         )
 
@@ -129,7 +136,12 @@ class ServersTest(base.TestCase):
         self.allocate('node2', 'L3_1')
 
         self.assert_found(
-            (Kind.SERVER_ELSEWHERE, Remedy.OPERATOR, 'L3_1', WAYS),
+            (
+                Kind.ALLOCATION_HERE_SERVER_ELSEWHERE,
+                Remedy.OPERATOR,
+                'L3_1',
+                WAYS,
+            ),
             (Kind.NOT_ALLOCATED, Remedy.OPERATOR, '', WAYS),
         )
 
@@ -139,7 +151,12 @@ class ServersTest(base.TestCase):
         self.allocate('node2', 'L3_1')
 
         self.assert_found(
-            (Kind.SERVER_ELSEWHERE, Remedy.OPERATOR, 'L3_1', WAYS),
+            (
+                Kind.ALLOCATION_HERE_SERVER_ELSEWHERE,
+                Remedy.OPERATOR,
+                'L3_1',
+                WAYS,
+            ),
             (Kind.TOO_MUCH, Remedy.OPERATOR, 'L3_0', WAYS),
         )
 
@@ -165,7 +182,12 @@ class ServersTest(base.TestCase):
         self.add_server(host='', status='SHELVED_OFFLOADED')
 
         self.assert_found(
-            (Kind.SERVER_ELSEWHERE, Remedy.REPAIR, 'L3_0', WAYS),
+            (
+                Kind.ALLOCATION_HERE_SERVER_ELSEWHERE,
+                Remedy.REPAIR,
+                'L3_0',
+                WAYS,
+            ),
             (Kind.POOL_NOT_REACHED, Remedy.REPAIR, 'POOL_rack1', GB),
         )
 
@@ -231,7 +253,7 @@ class ServersTest(base.TestCase):
 
     def read_fresh(self, **more: Any) -> None:
         """Have the server read for itself: with what Nova allocates."""
-        held = {**self.cloud.held.get(SERVER, {}), **more}
+        held = {**self.cloud.allocations.get(SERVER, {}), **more}
         held = {k: {n: a for n, a in v.items() if a} for k, v in held.items()}
         held = {clouds.ROOTS['node1']: {'VCPU': 2}, **held}
         self.cloud = dataclasses.replace(

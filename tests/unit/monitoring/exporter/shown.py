@@ -6,39 +6,37 @@ import datetime
 from typing import Any
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
+from nova_ext_resources.facts import server
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
-from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_view
 from tests.unit import builders
 
 AT = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
 def make_health(
-    *raised: str, status: health_obj.HealthStatus = health_obj.HealthStatus.OK
-) -> health_obj.HostHealth:
+    *raised: str, status: health.HealthStatus = health.HealthStatus.OK
+) -> health.HostHealth:
     """Make the health of a host with these alarms, each for one subject."""
-    return health_obj.HostHealth(
+    return health.HostHealth(
         host='host1',
         at=AT,
         status=status,
         parts=(
-            health_obj.PartHealth(
-                part=health_obj.Part.ENFORCER,
+            health.PartHealth(
+                part=health.Part.ENFORCER,
                 name='rmd',
                 last_success_at=AT,
                 failing_since=AT,
                 failure='RMD is gone',
                 alarm=alarm.ENFORCER_FAILED,
             ),
-            health_obj.PartHealth(
-                part=health_obj.Part.LEDGER, last_success_at=AT
-            ),
-            health_obj.PartHealth(part=health_obj.Part.PUBLISHER),
+            health.PartHealth(part=health.Part.LEDGER, last_success_at=AT),
+            health.PartHealth(part=health.Part.PUBLISHER),
         ),
         alarms=tuple(
             alarm.Alarm(name=name, subject=f'{n}', text='It is.', since=AT)
@@ -97,10 +95,10 @@ def make_domain(
 def make_snapshot(*uuids: str, **fields: Any) -> series.HostSnapshot:
     given: dict[str, Any] = {
         'health': make_health(),
-        'view': view_obj.HostView(),
+        'view': host_view.HostView(),
         'entries': make_entries(*uuids),
         'servers': {
-            uuid: server_obj.NovaServer(flavor='gold', project_id='p1')
+            uuid: server.NovaServer(flavor='gold', project_id='p1')
             for uuid in uuids
         },
     }

@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.facts import server
 from nova_ext_resources.monitoring.exporter import page
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import reserved
-from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.objects import view as view_obj
 from tests import base
 from tests.unit import builders
 from tests.unit.monitoring.exporter import shown
@@ -27,17 +27,17 @@ HOSTILE = '<script>alert(1)</script>&"\x00'
 
 def _make_view(
     key: str = 'L3_0', known: reserved.Reserved | None = None
-) -> view_obj.HostView:
+) -> host_view.HostView:
     """Make a cache of twelve ways, four of them reserved, and ten seats."""
-    return view_obj.HostView(
+    return host_view.HostView(
         tracked={
-            ('l3', WAYS): view_obj.Tracked(
+            ('l3', WAYS): host_view.Tracked(
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState(0xFF, 0xC3),
                 inventory=builders.make_inventory(12),
                 reserved=known,
             ),
-            ('seats', SEAT): view_obj.Tracked(
+            ('seats', SEAT): host_view.Tracked(
                 tracker='count',
                 state=count.CountState(10, used=4),
                 inventory=builders.make_inventory(10),
@@ -93,9 +93,7 @@ class PageTest(base.TestCase):
         ]
 
     def test_each_way_has_its_owner(self) -> None:
-        servers = {
-            'one': server_obj.NovaServer(flavor='gold', project_id='p1')
-        }
+        servers = {'one': server.NovaServer(flavor='gold', project_id='p1')}
 
         found = self.list_boxes(self.make(servers=servers), WAYS)
 
@@ -152,7 +150,7 @@ class PageTest(base.TestCase):
     def test_hostile_words_are_text(self) -> None:
         text = self.make(
             view=_make_view(HOSTILE),
-            servers={'one': server_obj.NovaServer(flavor=HOSTILE)},
+            servers={'one': server.NovaServer(flavor=HOSTILE)},
             health=dataclasses.replace(shown.make_health(), host=HOSTILE),
         )
 
@@ -161,21 +159,21 @@ class PageTest(base.TestCase):
         self.assertIn('&lt;script&gt;alert(1)', text)
 
     def test_alarms_are_shown_up_to_a_number(self) -> None:
-        raised = [alarm.NOT_IN_FORCE] * (page.MAX_ALARMS + 3)
+        raised = [alarm.NOT_APPLIED] * (page.MAX_ALARMS + 3)
         text = self.make(
             health=shown.make_health(
-                *raised, status=health_obj.HealthStatus.FAILING
+                *raised, status=health.HealthStatus.FAILING
             )
         )
 
         self.assertIn('<span class="failing">', text)
-        self.assertEqual(page.MAX_ALARMS, text.count('not_in_force: '))
+        self.assertEqual(page.MAX_ALARMS, text.count('not_applied: '))
         self.assertIn('and 3 more', text)
 
     def test_a_host_that_offers_nothing(self) -> None:
         snapshot = series.HostSnapshot(
             health=shown.make_health(),
-            view=view_obj.HostView(),
+            view=host_view.HostView(),
             entries={},
         )
 

@@ -7,6 +7,7 @@ import prometheus_client
 from prometheus_client import parser
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
+from nova_ext_resources.facts import server as server_obj
 from nova_ext_resources.monitoring.exporter import catalogue
 from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
@@ -15,7 +16,6 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import server as server_obj
 from tests import base
 from tests.unit import builders
 from tests.unit.host import with_host
@@ -373,18 +373,22 @@ class HealthTest(ScrapeTestCase):
 
     def test_every_alarm_is_always_there(self) -> None:
         health = shown.make_health(
-            alarm.NOT_IN_FORCE, alarm.NOT_IN_FORCE, alarm.STATS_CUT
+            alarm.NOT_APPLIED, alarm.NOT_APPLIED, alarm.STATS_CUT
         )
 
         found = self.scrape(shown.make_snapshot(health=health))
 
         self.assertEqual(
-            {(one.name, str(one.severity)) for one in alarm.KINDS.values()},
+            {
+                *((one.name, one.severity) for one in alarm.KINDS.values()),
+                *((former, 'alias') for former in alarm.FORMER_NAMES.values()),
+            },
             set(found['alarm']),
         )
         self.assertEqual(
             {
-                (alarm.NOT_IN_FORCE, 'critical'): (1, 2),
+                (alarm.NOT_APPLIED, 'critical'): (1, 2),
+                ('not_in_force', 'alias'): (1, 2),
                 (alarm.STATS_CUT, 'warning'): (1, 1),
             },
             {

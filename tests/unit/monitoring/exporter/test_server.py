@@ -17,15 +17,14 @@ import urllib.parse
 import fixtures
 from oslo_config import cfg
 
-from nova_ext_resources.conf import metrics as metrics_conf
+from nova_ext_resources.conf import metrics
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
-from nova_ext_resources.monitoring.exporter import report
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import health
 from tests import base
 from tests.unit.monitoring.exporter import shown
 
@@ -42,9 +41,6 @@ class ServerTestCase(base.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.health = shown.make_health()
 
-    def read_health(self) -> health_obj.HostHealth:
-        return self.health
-
     def read(self) -> series.HostSnapshot:
         return shown.make_snapshot('s1', health=self.health)
 
@@ -55,9 +51,7 @@ class ServerTestCase(base.TestCase):
             collector.Collector(lambda: self.read())
         )
         made = server.MetricsServer(
-            application.Application(
-                registry, lambda: self.read_health(), lambda: self.read()
-            ),
+            application.Application(registry, lambda: self.read()),
             listen=listen,
             port=port,
             pause=pause,
@@ -145,7 +139,7 @@ class PagesTest(ServerTestCase):
 
     def test_health_says_how_the_host_is(self) -> None:
         self.health = shown.make_health(
-            alarm.STATS_CUT, status=health_obj.HealthStatus.DEGRADED
+            alarm.STATS_CUT, status=health.HealthStatus.DEGRADED
         )
 
         response, body = self.ask(self.start(), '/health')
@@ -182,6 +176,7 @@ class PagesTest(ServerTestCase):
                 'alarms': [
                     {
                         'name': 'stats_cut',
+                        'former_name': None,
                         'severity': 'warning',
                         'subject': '0',
                         'text': 'It is.',
@@ -195,9 +190,9 @@ class PagesTest(ServerTestCase):
     def test_a_host_that_fails_is_unavailable(self) -> None:
         url = self.start()
         for status, code in (
-            (health_obj.HealthStatus.OK, 200),
-            (health_obj.HealthStatus.DEGRADED, 200),
-            (health_obj.HealthStatus.FAILING, 503),
+            (health.HealthStatus.OK, 200),
+            (health.HealthStatus.DEGRADED, 200),
+            (health.HealthStatus.FAILING, 503),
         ):
             self.health = shown.make_health(status=status)
 
@@ -207,13 +202,13 @@ class PagesTest(ServerTestCase):
             self.assertEqual(status.value, json.loads(body)['status'])
 
     def test_of_many_alarms_the_first_are_told(self) -> None:
-        self.health = shown.make_health(*(500 * [alarm.NOT_IN_FORCE]))
+        self.health = shown.make_health(*(500 * [alarm.NOT_APPLIED]))
 
         _response, body = self.ask(self.start(), '/health')
 
         told = json.loads(body)
         self.assertEqual(500, told['alarms_total'])
-        self.assertEqual(report.MAX_ALARMS, len(told['alarms']))
+        self.assertEqual(application.MAX_ALARMS, len(told['alarms']))
         self.assertEqual('0', told['alarms'][0]['subject'])
 
     def test_other_pages_are_not_there(self) -> None:
@@ -242,7 +237,7 @@ class PagesTest(ServerTestCase):
                     self.assertEqual('GET, HEAD', response.headers['Allow'])
 
     def test_head_is_answered_as_get_is_without_the_body(self) -> None:
-        self.health = shown.make_health(status=health_obj.HealthStatus.FAILING)
+        self.health = shown.make_health(status=health.HealthStatus.FAILING)
         url = self.start()
         for path, code in (
             ('/', 200),
@@ -499,14 +494,14 @@ class SlowClientsTest(ServerTestCase):
         self.patch(server, '_LEAVE_TIMEOUT', 0.01)
         is_asked, may_answer = threading.Event(), threading.Event()
         self.addCleanup(may_answer.set)
-        good = self.read_health
+        good = self.read
 
-        def wait() -> health_obj.HostHealth:
+        def wait() -> series.HostSnapshot:
             is_asked.set()
             may_answer.wait(TIMEOUT)
             return good()
 
-        self.read_health = wait  # type: ignore[method-assign]
+        self.read = wait  # type: ignore[method-assign]
         url = self.start()
         with self.crowd(url, 1, b'GET /health HTTP/1.0\r\n\r\n'):
             self.assertTrue(is_asked.wait(TIMEOUT))
@@ -659,16 +654,14 @@ class StopTest(ServerTestCase):
 class FromConfTest(ServerTestCase):
     def setUp(self) -> None:
         super().setUp()
-        metrics_conf.register_opts(self.conf)
+        metrics.register_opts(self.conf)
 
     def set(self, **options: Any) -> None:
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_metrics')
 
     def make_from_conf(self) -> server.MetricsServer | None:
-        return server.from_conf(
-            self.conf, read=self.read, health=self.read_health
-        )
+        return server.from_conf(self.conf, self.read)
 
     def test_it_is_off_and_on_loopback_by_default(self) -> None:
         self.assertIsNone(self.make_from_conf())

@@ -13,15 +13,15 @@ import urllib.request
 from oslo_utils import timeutils
 import yaml
 
-from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.facts import server as server_obj
+from nova_ext_resources.host.service import health as health_mod
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import health
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import server as server_obj
 from tests.unit.host import with_host
 from tests.unit.monitoring.exporter import promql
 from tests.unit.monitoring.exporter import shown
@@ -52,7 +52,7 @@ class ShippedTestCase(with_host.HostTestCase):
             collector.Collector(self.read, max_servers=2)
         )
         self.server = server.MetricsServer(
-            application.Application(registry, self.health.snapshot, self.read),
+            application.Application(registry, self.read),
             listen='127.0.0.1',
             port=0,
         )
@@ -202,7 +202,7 @@ class RulesTest(ShippedTestCase):
         }
 
     def note_all_success(self) -> None:
-        for part in (health_obj.Part.LEDGER, health_obj.Part.PUBLISHER):
+        for part in (health.Part.LEDGER, health.Part.PUBLISHER):
             self.health.note(part)
 
     def test_none_fires_for_a_host_that_works(self) -> None:
@@ -221,6 +221,18 @@ class RulesTest(ShippedTestCase):
             with self.subTest(name=name):
                 self.assertEqual({f'ExtResources{camel}'}, self.list_firing())
 
+    def test_former_rules_fire_too(self) -> None:
+        self.note_all_success()
+        for name, former in alarm.FORMER_NAMES.items():
+            self.health.report(
+                'test', [alarm.Problem(alarm=name, text='It is.')]
+            )
+
+            query = f'nova_ext_resources_alarm{{name="{former}"}} == 1'
+
+            with self.subTest(name=name):
+                self.assertTrue(self.scrape().ask(query))
+
     def test_a_part_that_never_worked_is_noticed_by_prometheus(self) -> None:
         self.assertEqual({'ExtResourcesPartNeverWorked'}, self.list_firing())
 
@@ -230,7 +242,7 @@ class RulesTest(ShippedTestCase):
             hours=2
         )
 
-        self.health.note(health_obj.Part.PUBLISHER, at=long_ago)
+        self.health.note(health.Part.PUBLISHER, at=long_ago)
 
         self.assertEqual({'ExtResourcesPartSilent'}, self.list_firing())
 

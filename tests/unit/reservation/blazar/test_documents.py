@@ -4,7 +4,7 @@
 
 from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
@@ -22,7 +22,7 @@ class ReasonTest(base.TestCase):
         self, cause: Cause | None, *, has_hosts: bool
     ) -> set[str]:
         change = states.Change(
-            state=state_mod.State.DEGRADED,
+            state=state.State.DEGRADED,
             changed_at=1,
             reason=f'x has left host {SECRET}',
             cause=cause,

@@ -9,8 +9,8 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from tests import base
@@ -39,13 +39,13 @@ def make_record(start: float = 1, end: float = 2) -> records.Record:
             most=4,
             flavor='large',
             zone='north',
-            affinity=request_mod.Affinity.SAME_HOST,
+            affinity=request.Affinity.SAME_HOST,
         ),
         during=during,
         last=states.Change(
-            state=state_mod.State.PENDING, changed_at=NOW, reason='made'
+            state=state.State.PENDING, changed_at=NOW, reason='made'
         ),
-        state=state_mod.State.PENDING,
+        state=state.State.PENDING,
         servers=(),
     )
 

@@ -9,8 +9,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation import state
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
@@ -57,7 +57,7 @@ class Askers:
         start = self.now + later
         return interval.Interval(start, start + seconds)
 
-    def _make_admission(self) -> admission_mod.Admission:
+    def _make_admission(self) -> admission.Admission:
         return self._world.make_admission(self._database)
 
     def reserve(
@@ -98,11 +98,11 @@ class Askers:
 
     def cancel(self, key: str) -> None:
         """Cancel a reservation, which needs no hosts."""
-        bare = admission_mod.Admission(self._database, hosts.make_planner())
+        bare = admission.Admission(self._database, hosts.make_planner())
         try:
             bare.change(
                 key,
-                state_mod.State.CANCELLED,
+                state.State.CANCELLED,
                 now=self.now,
                 reason='not needed any more',
             )

@@ -5,11 +5,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -89,7 +89,7 @@ class Boots:
             default=0,
         )
 
-    def _list_slots(self) -> Sequence[server_mod.PlannedServer]:
+    def _list_slots(self) -> Sequence[server.PlannedServer]:
         with self._database.transaction() as connection:
             keys = servers.list_unfinished(connection, interval.ALWAYS)
             held = servers.read_servers(connection, keys, interval.ALWAYS)
@@ -104,7 +104,7 @@ class Boots:
 
         def choose(
             held: servers.PlannedServers,
-        ) -> server_mod.PlannedServer | None:
+        ) -> server.PlannedServer | None:
             return next(
                 (
                     one
@@ -147,5 +147,5 @@ class Boots:
             **says,
             'created_at': self.now,
             'project': askers.find_project(key),
-            'flavor': flavor_mod.Flavor(vcpus=amount),
+            'flavor': flavor.Flavor(vcpus=amount),
         }

@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 
 
-class _Breaks(database_mod.Database):
+class _Breaks(database.Database):
     """Knows which transactions write."""
 
     def __init__(self, url: str) -> None:
@@ -90,7 +90,7 @@ class Dying:
         setattr(owner, name, call)
 
 
-class DyingDatabase(database_mod.Database):
+class DyingDatabase(database.Database):
     """Ends a manager as :class:`Dying` says, in transactions."""
 
     def __init__(self, url: str, dying: Dying) -> None:

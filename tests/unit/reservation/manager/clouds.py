@@ -7,11 +7,11 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 from tests.unit.reservation import hosts as hosts_mod
 
@@ -67,7 +67,7 @@ class FakeCloud:
         self.searched = 0
         self.is_unshelved = True
         self.refusal = ''
-        self.held: dict[str, dict[view_obj.Place, int]] = {}
+        self.held: dict[str, dict[host_view.Place, int]] = {}
         self.capacities = {(one.name, 'VCPU'): 8 for one in hosts}
 
     def add(self, uuid: str, **fields: Any) -> None:
@@ -110,7 +110,7 @@ class FakeCloud:
 
     def read_uses(
         self, rp_uuids: Iterable[str]
-    ) -> dict[view_obj.Place, lending.Use]:
+    ) -> dict[host_view.Place, lending.Use]:
         self.check_placement()
         return {
             place: lending.Use(
@@ -163,7 +163,7 @@ class FakeCloud:
         self,
         consumer: str,
         project: str,
-        places: Mapping[view_obj.Place, int],
+        places: Mapping[host_view.Place, int],
     ) -> None:
         self.check_placement()
         if self.held.get(consumer) == places and consumer in self.holders:
@@ -216,13 +216,11 @@ class FakeCloud:
 
     def make_admission(
         self, database: database_mod.Database
-    ) -> admission_mod.Admission:
+    ) -> admission.Admission:
         self.check_placement()
         enabled = [
             one
             for one in self.hosts
             if self.enabled.get(one.name) and one.name not in self.down
         ]
-        return admission_mod.Admission(
-            database, hosts_mod.make_planner(*enabled)
-        )
+        return admission.Admission(database, hosts_mod.make_planner(*enabled))

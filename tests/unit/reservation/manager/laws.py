@@ -9,17 +9,17 @@ changes, and not by the code that the manager decides with.
 from collections.abc import Mapping
 import itertools
 
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import request
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import states
 from tests.unit.reservation.manager import views
 from tests.unit.reservation.manager import worlds
 
 State = state_mod.State
-AtEnd = request_mod.AtEnd
+AtEnd = request.AtEnd
 
 #: Seconds by which clocks may differ.
 SKEW = 60
@@ -76,7 +76,7 @@ class Record:
             is_over = key is not None and has_stayed(view, key, now + SKEW)
             assert lease.is_lent or is_over, f'{server} is not lent'
             assert any(
-                row.cause is cause_mod.Cause.NOTICE
+                row.cause is cause.Cause.NOTICE
                 and server.uuid in row.reason
                 and row.changed_at + lease.drain_seconds <= now + SKEW
                 for row in self.rows.values()

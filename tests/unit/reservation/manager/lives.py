@@ -4,9 +4,9 @@
 
 from collections.abc import Sequence
 
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import subscriptions
 from tests.unit.reservation.manager import askers
@@ -42,7 +42,7 @@ class Life:
         self.world = worlds.World(
             self.time, self.steps, keeps_room=lead is None
         )
-        self.database = database_mod.Database(url)
+        self.database = database.Database(url)
         self.receivers = hearing.Receivers()
         self.askers = askers.Askers(self.database, self.world, self.time)
         self.boots = boots.Boots(self.database, self.world, self.time)
@@ -115,9 +115,9 @@ class Life:
             if self.world.is_up(host)
         )
 
-    def _read_amounts(self, now: int) -> Sequence[amounts_mod.Amounts]:
+    def _read_amounts(self, now: int) -> Sequence[amounts.Amounts]:
         return [
-            amounts_mod.Amounts(
+            amounts.Amounts(
                 zone='one',
                 resource_class='VCPU',
                 during=interval.Interval(now, now + 1),

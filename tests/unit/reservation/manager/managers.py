@@ -5,8 +5,8 @@
 from typing import Any
 
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import turn as turn_mod
-from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.manager import turn
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import states
 from tests.unit.reservation.manager import clouds
@@ -31,8 +31,8 @@ class Time:
         self.passed += seconds
 
 
-def make_watch(time: Time, wait: float = 0) -> watch_mod.Watch:
-    return watch_mod.Watch(
+def make_watch(time: Time, wait: float = 0) -> watch.Watch:
+    return watch.Watch(
         wait,
         clock=lambda: time.clock,
         passed=lambda: time.passed,
@@ -47,13 +47,13 @@ def make_turn(
     database: database_mod.Database | None = None,
     cloud: cloud_mod.Cloud | None = None,
     **fields: Any,
-) -> turn_mod.Turn:
+) -> turn.Turn:
     """Make what one manager has."""
     database = database or database_mod.Database(url)
-    return turn_mod.Turn(
+    return turn.Turn(
         database,
         make_watch(time, wait),
-        turn_mod.make_chores(database, cloud or clouds.FakeCloud(), **fields),
+        turn.make_chores(database, cloud or clouds.FakeCloud(), **fields),
     )
 
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 import socket
 from typing import Any
 
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import courier
 from nova_ext_resources.reservation.manager import deliveries
 from nova_ext_resources.reservation.manager import notifying
 from nova_ext_resources.reservation.manager import shortages
-from nova_ext_resources.reservation.manager import turn as turn_mod
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation.manager import turn
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import subscriptions
-from nova_ext_resources.reservation.webhook import rules as rules_mod
+from nova_ext_resources.reservation.webhook import rules
 from nova_ext_resources.reservation.webhook import sender
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
@@ -30,13 +30,13 @@ NOW = 1_000_000_000
 PATIENCE = 86400
 
 
-class Rules(rules_mod.Rules):
+class Rules(rules.Rules):
     """Allows receivers of this machine, on any port."""
 
-    def check_url(self, url: str) -> rules_mod.Target:
-        return rules_mod.parse(url)
+    def check_url(self, url: str) -> rules.Target:
+        return rules.parse(url)
 
-    def check_address(self, address: rules_mod.Address) -> None:
+    def check_address(self, address: rules.Address) -> None:
         assert address.is_loopback
 
 
@@ -55,7 +55,7 @@ class NotifyingTestCase(stores.StoreTestCase):
         self.subscriptions = subscriptions.Subscriptions(
             self.database, Rules(), lambda: self.time.clock
         )
-        self.amounts: Sequence[amounts_mod.Amounts] = ()
+        self.amounts: Sequence[amounts.Amounts] = ()
         self.read = 0
 
     def subscribe(
@@ -70,14 +70,14 @@ class NotifyingTestCase(stores.StoreTestCase):
             {'url': url, **document}, project=project
         )
 
-    def read_amounts(self, now: int) -> Sequence[amounts_mod.Amounts]:
+    def read_amounts(self, now: int) -> Sequence[amounts.Amounts]:
         self.read += 1
         return self.amounts
 
     def have(self, available: int, zone: str = 'one') -> None:
         """Let so many VCPU be available."""
         self.amounts = [
-            amounts_mod.Amounts(
+            amounts.Amounts(
                 zone=zone,
                 resource_class='VCPU',
                 during=interval.Interval(NOW, NOW + 1),
@@ -93,7 +93,7 @@ class NotifyingTestCase(stores.StoreTestCase):
         database: database_mod.Database | None = None,
         timeout: float = 20.0,
         **fields: Any,
-    ) -> turn_mod.Turn:
+    ) -> turn.Turn:
         used = database or database_mod.Database(self.url)
 
         def make_notifying(
@@ -148,7 +148,7 @@ class NotifyingTestCase(stores.StoreTestCase):
             int(self.time.clock),
             **fields,
         )
-        assert isinstance(answer, planner_mod.Plan), answer
+        assert isinstance(answer, planner.Plan), answer
 
     def read_follower(
         self, follower: followers.Follower

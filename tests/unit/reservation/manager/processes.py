@@ -7,12 +7,12 @@ import dataclasses
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation.manager import courier
 from nova_ext_resources.reservation.manager import deliveries
 from nova_ext_resources.reservation.manager import notifying
 from nova_ext_resources.reservation.manager import shortages
-from nova_ext_resources.reservation.manager import turn as turn_mod
+from nova_ext_resources.reservation.manager import turn
 from tests.unit.reservation.manager import breaking
 from tests.unit.reservation.manager import hearing
 from tests.unit.reservation.manager import managers
@@ -44,7 +44,7 @@ class Around:
     steps: breaking.Steps
     world: worlds.World
     receivers: hearing.Receivers
-    read_amounts: Callable[[int], Sequence[amounts_mod.Amounts]]
+    read_amounts: Callable[[int], Sequence[amounts.Amounts]]
 
 
 class Process:
@@ -65,7 +65,7 @@ class Process:
         self.database = breaking.FaultyDatabase(around.url, around.steps)
         blocking = None
         if around.lead is not None:
-            blocking = turn_mod.Blocking(
+            blocking = turn.Blocking(
                 lead=around.lead, grammar=extra_specs.Grammar()
             )
         self._turn = managers.make_turn(

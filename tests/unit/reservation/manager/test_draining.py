@@ -19,8 +19,8 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
@@ -31,7 +31,7 @@ from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 START, END = 100_000, 200_000
 
@@ -441,7 +441,7 @@ class DrainingTest(DrainingTestCase):
             'before',
             hosts.span(0, START),
             least=2,
-            at_end=request_mod.AtEnd.DELETE,
+            at_end=request.AtEnd.DELETE,
         )
         for number, uuid in enumerate('xy'):
             self.cloud.hold(uuid, 'a', 4)
@@ -467,7 +467,7 @@ class DrainingTest(DrainingTestCase):
             'before',
             hosts.span(0, START),
             least=2,
-            at_end=request_mod.AtEnd.SHELVE,
+            at_end=request.AtEnd.SHELVE,
         )
         self.cloud.hold('x', 'a', 4, status='ERROR')
         slots.take(self.database, 'before', 'x', lambda held: held[0], now=1)

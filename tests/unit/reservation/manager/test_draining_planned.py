@@ -4,12 +4,12 @@
 
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation.manager import draining
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import test_draining
 
-State = state_mod.State
+State = state.State
 
 START, END, NOTICE = (
     test_draining.START,

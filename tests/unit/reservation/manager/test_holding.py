@@ -9,13 +9,13 @@ import fixtures
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import holding
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -44,7 +44,7 @@ class BlockingTestCase(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.time = managers.Time(0)
         self.cloud = clouds.FakeCloud()
@@ -89,7 +89,7 @@ class BlockingTestCase(stores.StoreTestCase):
             keys = servers.list_unfinished(connection, interval.ALWAYS)
             found = servers.read_servers(connection, keys, interval.ALWAYS)
         names = {
-            hold.make_consumer(one.key): one.key
+            planned_hold.make_consumer(one.key): one.key
             for ones in found.values()
             for one in ones
         }
@@ -112,7 +112,7 @@ class HoldingTest(BlockingTestCase):
 
         self.assertEqual(['lease/0', 'lease/1'], self.list_holds())
         for one in self.get_slots():
-            consumer = hold.make_consumer(one.key)
+            consumer = planned_hold.make_consumer(one.key)
             self.assertEqual(one.places, self.cloud.held[consumer])
             self.assertEqual('p', self.cloud.holds[consumer])
 
@@ -154,7 +154,7 @@ class HoldingTest(BlockingTestCase):
 
         self.assertEqual(
             {
-                hold.make_consumer(one.key): one.places
+                planned_hold.make_consumer(one.key): one.places
                 for one in self.get_slots()
             },
             found,
@@ -244,7 +244,7 @@ class HoldingTest(BlockingTestCase):
             for second in range(1, 9):
                 self.run_at(HELD + second)
 
-        each = [hold.make_consumer(f'lease/{one}') for one in range(4)]
+        each = [planned_hold.make_consumer(f'lease/{one}') for one in range(4)]
         self.assertEqual(each * 2, asked)
         self.assertEqual(0, self.cloud.searched)
 
@@ -276,7 +276,7 @@ class HoldingTest(BlockingTestCase):
         self.useFixture(fixtures.MockPatchObject(holding, 'VERIFIED', 0))
         self.reserve()
         self.run_at(HELD)
-        self.cloud.release_hold(hold.make_consumer('lease/0'))
+        self.cloud.release_hold(planned_hold.make_consumer('lease/0'))
 
         self.run_at(HELD + 1)
         self.run_at(HELD + 2)
@@ -387,7 +387,7 @@ class NoRoomTest(BlockingTestCase):
         slots.take(
             self.database, 'early', 'one', lambda held: held[0], now=1000
         )
-        self.cloud.release_hold(hold.make_consumer('early/0'))
+        self.cloud.release_hold(planned_hold.make_consumer('early/0'))
 
         self.run_at(1020)
         self.run_at(1100)
@@ -438,7 +438,7 @@ class LeftoversTest(BlockingTestCase):
         def reserve_first() -> Any:
             self.reserve('new', least=1)
             self.cloud.take_hold(
-                hold.make_consumer('new/0'), 'p', {('b', 'VCPU'): 4}
+                planned_hold.make_consumer('new/0'), 'p', {('b', 'VCPU'): 4}
             )
             return find()
 

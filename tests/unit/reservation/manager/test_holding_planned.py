@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
@@ -34,7 +34,7 @@ class PlannedTest(test_waking.WakingTestCase):
 
         self.assertEqual(['b', 'b'], [one.host for one in self.get_slots()])
         for one in self.get_slots():
-            consumer = hold.make_consumer(one.key)
+            consumer = planned_hold.make_consumer(one.key)
             self.assertEqual(one.places, self.cloud.held[consumer])
 
     def test_nothing_is_held_in_a_maintenance(self) -> None:

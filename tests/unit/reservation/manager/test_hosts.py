@@ -8,7 +8,7 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
@@ -17,8 +17,8 @@ from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import state
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
@@ -27,7 +27,7 @@ from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 START, END = 100_000, 200_000
 
@@ -45,14 +45,14 @@ def make_sharing_host(name: str) -> host_mod.Host:
             hosts.make_provider(name, VCPU=8),
             hosts.make_provider('pool', DISK_GB=100),
         ],
-        view.HostView(),
+        host_view.HostView(),
     )
 
 
 class HostsTests(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.time = managers.Time()
         self.use(hosts.make_host('a'), hosts.make_host('b'))
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -570,7 +570,7 @@ class StartsTest(HostsTests):
             host_mod.make_host(
                 'a',
                 [hosts.make_provider('a', VCPU=8, MEMORY_MB=100)],
-                view.HostView(),
+                host_view.HostView(),
             )
         )
         self.ask(

@@ -16,8 +16,8 @@ from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import turn
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
@@ -25,7 +25,7 @@ from tests.unit.reservation.manager import managers
 from tests.unit.reservation.manager import test_draining
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 START, NOTICE = test_draining.START, test_draining.NOTICE
 
@@ -243,7 +243,7 @@ class KeptTest(test_draining.DrainingTestCase):
         self.assertEqual(State.DEGRADED, self.get().last.state)
 
     def test_one_that_goes_at_the_end_is_not_told_for_others(self) -> None:
-        self.reserve_before(START, at_end=request_mod.AtEnd.SHELVE)
+        self.reserve_before(START, at_end=request.AtEnd.SHELVE)
         for uuid in 'xy':
             self.stay(uuid, is_taken=True)
         self.cloud.hold('plain', 'a', 1)

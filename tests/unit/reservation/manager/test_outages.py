@@ -8,10 +8,10 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.manager import outages
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
@@ -24,7 +24,7 @@ from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 START, END = 10_000, 20_000
 
@@ -204,7 +204,7 @@ class OutagesTest(OutagesTestCase):
         """Let the first host have another provider, and be empty."""
         root = hosts.make_provider('new', VCPU=8)
         self.cloud.hosts = [
-            host_mod.make_host('a', [root], view.HostView()),
+            host_mod.make_host('a', [root], host_view.HostView()),
             hosts.make_host('b'),
         ]
         self.cloud.gone = {'a'}

@@ -13,8 +13,8 @@ from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation.manager import supplies
 from nova_ext_resources.reservation import outage
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -25,7 +25,7 @@ from tests.unit.reservation.manager import test_outages
 from tests.unit.reservation.store import stores
 
 Cause = cause_mod.Cause
-State = state_mod.State
+State = state.State
 
 START, END = test_outages.START, test_outages.END
 
@@ -255,7 +255,7 @@ class CapacityTest(test_outages.OutagesTestCase):
             test_outages.DURING,
             least=2,
         )
-        self.assertIsInstance(answer, planner_mod.Plan)
+        self.assertIsInstance(answer, planner.Plan)
 
     def test_who_counts_on_what_is_late_is_moved_at_once(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())

@@ -2,10 +2,10 @@
 
 """Tests of what is promised soon, by host."""
 
-from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import requests
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -18,7 +18,7 @@ class RenewTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         both = hosts.make_host('a'), hosts.make_host('b')
         admission = stores.make_admission(self.url, *both)
         self.admit(admission, 'lease', hosts.span(0, 100), least=4)
@@ -62,5 +62,5 @@ class RenewTest(stores.StoreTestCase):
 
         self.assertEqual({'y'}, found.consumers)
         self.assertEqual({'y'}, found.list_over(100))
-        self.assertIn(hold.make_consumer(taken), found.holds)
+        self.assertIn(planned_hold.make_consumer(taken), found.holds)
         self.assertLessEqual(found.holds, found.list_leaving(100, NOW))

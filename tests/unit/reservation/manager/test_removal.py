@@ -10,7 +10,7 @@ import fixtures
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import lateness
-from nova_ext_resources.reservation.manager import need as need_mod
+from nova_ext_resources.reservation.manager import need
 from nova_ext_resources.reservation.manager import pauses
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation import nova_server
@@ -150,10 +150,10 @@ class WarningsTest(test_draining.DrainingTestCase):
                 self.assertEqual(wanted, log.output.count('is not free'))
 
 
-def make_need(start: int, keys: str) -> need_mod.Need:
+def make_need(start: int, keys: str) -> need.Need:
     """Make a need of one CPU for each reservation."""
     slots = [(key, test_lending.make_slot(f'{key}/0', VCPU=1)) for key in keys]
-    return need_mod.Need(
+    return need.Need(
         host='h',
         start=start,
         slots=slots,

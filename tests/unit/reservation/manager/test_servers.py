@@ -18,7 +18,7 @@ from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
@@ -34,7 +34,7 @@ from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 
 AtEnd = request_mod.AtEnd
-State = state_mod.State
+State = state.State
 
 START, END = 1000, 9000
 

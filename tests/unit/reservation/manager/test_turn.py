@@ -14,7 +14,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import turn as turn_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
@@ -27,7 +27,7 @@ from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 DAY = 86400
 

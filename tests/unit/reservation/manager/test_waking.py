@@ -7,10 +7,10 @@ from typing import Any
 from unittest import mock
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import hold
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.objects import planned_hold
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import cuts
-from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation.manager import room
 from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation import nova_server
@@ -23,7 +23,7 @@ from tests.unit.reservation.manager import test_holding
 
 START, END, HELD = test_holding.START, test_holding.END, test_holding.HELD
 
-Cause = cause_mod.Cause
+Cause = cause.Cause
 
 
 class WakingTestCase(test_holding.BlockingTestCase):
@@ -42,7 +42,7 @@ class WakingTestCase(test_holding.BlockingTestCase):
             uuid,
             status=status,
             project=project,
-            flavor=flavor_mod.Flavor(vcpus=vcpus),
+            flavor=flavor.Flavor(vcpus=vcpus),
             metadata={nova_server.RESERVATION: key},
             **fields,
         )
@@ -65,7 +65,7 @@ class WakingTestCase(test_holding.BlockingTestCase):
     def list_consumers(self, key: str = 'lease') -> list[str | None]:
         return [one.consumer for one in self.get_slots(key)]
 
-    def list_causes(self) -> list[cause_mod.Cause | None]:
+    def list_causes(self) -> list[cause.Cause | None]:
         return [one.cause for one in managers.list_changes(self.url, 'lease')]
 
 
@@ -670,4 +670,6 @@ class FailedTest(WakingTestCase):
 
         self.assertEqual(2, len(self.list_asked()))
         self.assertEqual(['one', None], self.list_consumers())
-        self.assertNotIn(hold.make_consumer('lease/0'), self.cloud.holds)
+        self.assertNotIn(
+            planned_hold.make_consumer('lease/0'), self.cloud.holds
+        )

@@ -10,15 +10,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_ext_resources.objects import hold
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.objects import planned_hold as hold
+from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import tables
 
-State = state_mod.State
+State = state.State
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class View:
     slots: Sequence[Slot]
     histories: Mapping[str, Sequence[states.Change]]
     during: Mapping[str, tuple[int, int]]
-    requests: Mapping[str, request_mod.Request]
+    requests: Mapping[str, request.Request]
     changes: Mapping[str, Change]
 
     @functools.cached_property

@@ -12,11 +12,11 @@ from typing import Any
 
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts as hosts_mod
@@ -75,14 +75,14 @@ class World(clouds.FakeCloud):
 
     def read_uses(
         self, rp_uuids: Iterable[str]
-    ) -> dict[view_obj.Place, lending.Use]:
+    ) -> dict[host_view.Place, lending.Use]:
         return super().read_uses(self.enabled.keys() & {*rp_uuids})
 
     def take_hold(
         self,
         consumer: str,
         project: str,
-        places: Mapping[view_obj.Place, int],
+        places: Mapping[host_view.Place, int],
     ) -> None:
         if any(place[0] not in self.enabled for place in places):
             self.check_placement()
@@ -132,7 +132,7 @@ class World(clouds.FakeCloud):
 
     def make_admission(
         self, database: database_mod.Database
-    ) -> admission_mod.Admission:
+    ) -> admission.Admission:
         """Plan beside what servers hold beyond the slots that they have."""
         self.check_placement()
         self.check_nova()
@@ -140,12 +140,10 @@ class World(clouds.FakeCloud):
         found = [
             self._make_host(name, taken) for name in HOSTS if self.is_up(name)
         ]
-        return admission_mod.Admission(
-            database, hosts_mod.make_planner(*found)
-        )
+        return admission.Admission(database, hosts_mod.make_planner(*found))
 
     def _make_host(
-        self, name: str, taken: Mapping[str, Mapping[view_obj.Place, int]]
+        self, name: str, taken: Mapping[str, Mapping[host_view.Place, int]]
     ) -> host_mod.Host:
         place, capacity = (name, 'VCPU'), self.get_capacity(name)
         used = sum(

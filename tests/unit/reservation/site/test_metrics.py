@@ -8,7 +8,7 @@ from prometheus_client import parser
 
 from nova_ext_resources.reservation import figures
 from nova_ext_resources.reservation.site import metrics
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from tests import base
 
 FIGURES = figures.Figures(
@@ -27,7 +27,7 @@ FIGURES = figures.Figures(
             total=1, used=0, promised=0, available=1
         ),
     },
-    reservations={state_mod.State.ACTIVE: 7},
+    reservations={state.State.ACTIVE: 7},
     taken=2,
     free=1,
 )

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import quota as quota_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import quota
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
@@ -252,7 +252,7 @@ def _cancel(admission: admission_mod.Admission, key: str) -> None:
     # Another one may have cancelled it, and deleted it, since.
     with contextlib.suppress(exception.ReservationError):
         admission.change(
-            key, state_mod.State.CANCELLED, now=1, reason='not needed'
+            key, state.State.CANCELLED, now=1, reason='not needed'
         )
 
 
@@ -365,7 +365,7 @@ class RaceTests:
 
     def test_sixteen_threads_never_pass_a_quota(self: Any) -> None:
         # Sixteen unit-seconds each.
-        self.patch(quota_mod, 'HOUR', 16)
+        self.patch(quota, 'HOUR', 16)
         self.set_quota(5)
 
         answers = race_for_quota(self.url, 16)
@@ -405,11 +405,11 @@ class RaceTests:
     def test_a_process_that_dies_in_a_release_leaves_all(self: Any) -> None:
         admission = stores.make_admission(self.url, hosts.make_host('a'))
         plan = self.admit(admission, 'lease', DURING, least=2)
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
 
         def die(admission: admission_mod.Admission) -> None:
             admission.change(
-                'lease', state_mod.State.CANCELLED, now=1, reason='not needed'
+                'lease', state.State.CANCELLED, now=1, reason='not needed'
             )
 
         self.check_all_or_nothing(die)

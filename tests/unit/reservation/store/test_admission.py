@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -63,7 +63,7 @@ class AdmitTest(stores.StoreTestCase):
 
         again = self.ask(stores.make_admission(self.url, fleet), request)
 
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         self.assertTrue(all(one.cpus for one in plan.servers))
         self.assertEqual(plan, again)
 
@@ -74,11 +74,11 @@ class AdmitTest(stores.StoreTestCase):
         refused = self.admit(other, 'second', hosts.span(8, 12), least=2)
         admitted = self.admit(other, 'third', hosts.span(9, 12), least=4)
 
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         assert refused.largest and refused.earliest
         self.assertEqual(1, len(refused.largest.servers))
         self.assertEqual(9, refused.earliest.during.start)
-        self.assertIsInstance(admitted, planner_mod.Plan)
+        self.assertIsInstance(admitted, planner.Plan)
 
     def test_a_refusal_writes_nothing(self) -> None:
         before = stores.dump(self.url)
@@ -168,7 +168,7 @@ class AdmitTest(stores.StoreTestCase):
 
         plan = self.admit(admission, 'lease', hosts.span(0, 9), least=2)
 
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
         self.assertEqual(0, database.lost)
         self.assertEqual(8, stores.count_peak(self.url, 'a'))
 
@@ -215,7 +215,7 @@ class AdmitTest(stores.StoreTestCase):
 
         plan = self.admit(self.admission, 'lease', hosts.span(0))
 
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
 
     def test_a_database_that_does_not_come_back_is_told(self) -> None:
         self.patch(retry, 'MAX_ATTEMPTS', 3)
@@ -249,7 +249,7 @@ class AdmitTest(stores.StoreTestCase):
                 self.admission, 'late', during, start, least=1
             )
 
-            self.assertIsInstance(refused, planner_mod.Refusal)
+            self.assertIsInstance(refused, planner.Refusal)
 
     def test_a_clock_that_was_far_ahead_changes_nothing(self) -> None:
         during, ahead = hosts.span(5, 9), 10 * admission_mod.KEPT_SECONDS
@@ -259,8 +259,8 @@ class AdmitTest(stores.StoreTestCase):
         refused = self.admit(self.admission, 'late', during)
         admitted = self.admit(self.admission, 'next', hosts.span(9, 10))
 
-        self.assertIsInstance(refused, planner_mod.Refusal)
-        self.assertIsInstance(admitted, planner_mod.Plan)
+        self.assertIsInstance(refused, planner.Refusal)
+        self.assertIsInstance(admitted, planner.Plan)
 
     def leave_half_of_two_hosts(self, during: interval.Interval) -> None:
         """Book half of each of them, by reservations that could share one."""
@@ -272,7 +272,7 @@ class AdmitTest(stores.StoreTestCase):
 
     def ask_for_a_whole_host(
         self, during: interval.Interval
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+    ) -> planner.Plan | planner.Refusal:
         whole = hosts.make_demand(_={'VCPU': 8})
         return self.admit(self.admission, 'whole', during, 1, demand=whole)
 
@@ -282,7 +282,7 @@ class AdmitTest(stores.StoreTestCase):
 
         plan = self.ask_for_a_whole_host(during)
 
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         (moved,) = plan.moved
         owner = moved.key.partition('/')[0]
         self.assertEqual(
@@ -293,14 +293,14 @@ class AdmitTest(stores.StoreTestCase):
             self.assertEqual(8, stores.count_peak(self.url, host))
         other = stores.make_admission(self.url)
         refused = self.admit(other, 'more', during, 1)
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(refused, planner.Refusal)
 
     def test_what_starts_before_the_plan_is_stored_is_not_moved(self) -> None:
         during = hosts.span(60, 70)
         self.leave_half_of_two_hosts(during)
 
         self.assertIsInstance(
-            self.ask_for_a_whole_host(during), planner_mod.Refusal
+            self.ask_for_a_whole_host(during), planner.Refusal
         )
 
     def test_what_is_to_be_moved_may_be_deleted_meanwhile(self) -> None:
@@ -319,7 +319,7 @@ class AdmitTest(stores.StoreTestCase):
 
         plan = self.ask_for_a_whole_host(during)
 
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         self.assertEqual((), plan.moved)
 
     def test_a_host_that_is_gone_stops_nobody(self) -> None:
@@ -330,8 +330,8 @@ class AdmitTest(stores.StoreTestCase):
         smaller.change('lease', State.CANCELLED, now=1, reason='host is gone')
         rest = self.admit(smaller, 'rest', hosts.span(1, 9), 1)
 
-        self.assertIsInstance(plan, planner_mod.Plan)
-        self.assertIsInstance(rest, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
+        self.assertIsInstance(rest, planner.Plan)
         self.assertEqual(8, stores.count_peak(self.url, 'b'))
         self.assertEqual(0, stores.count_peak(self.url, 'a'))
 
@@ -346,8 +346,8 @@ class AdmitTest(stores.StoreTestCase):
         smaller.change('lease', State.CANCELLED, now=0, reason='not needed')
         admitted = self.admit(smaller, 'more', hosts.span(0, 9), least=2)
 
-        self.assertIsInstance(refused, planner_mod.Refusal)
-        self.assertIsInstance(admitted, planner_mod.Plan)
+        self.assertIsInstance(refused, planner.Refusal)
+        self.assertIsInstance(admitted, planner.Plan)
 
     def test_a_request_that_cannot_be_read_is_named(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(0, 9))
@@ -375,7 +375,7 @@ class AdmitTest(stores.StoreTestCase):
             plan = self.admit(
                 self.admission, f'{number}', during, number, least=4
             )
-            self.assertIsInstance(plan, planner_mod.Plan)
+            self.assertIsInstance(plan, planner.Plan)
             if number == 4:
                 break
 
@@ -425,9 +425,9 @@ class ChangeTest(stores.StoreTestCase):
 
         self.change(State.CANCELLED)
 
-        self.assertIsInstance(before, planner_mod.Refusal)
+        self.assertIsInstance(before, planner.Refusal)
         after = self.admit(other, 'other', hosts.span(7, 8), 6, least=4)
-        self.assertIsInstance(after, planner_mod.Plan)
+        self.assertIsInstance(after, planner.Plan)
 
     def test_what_is_over_cannot_be_changed(self) -> None:
         self.change(State.ENDED)

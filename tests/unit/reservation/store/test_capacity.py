@@ -11,15 +11,15 @@ import fixtures
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_order
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity as capacity_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import reader as reader_mod
 from nova_ext_resources.reservation.store import records
@@ -30,7 +30,7 @@ from tests.unit.reservation.hosts import span
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 
-State = state_mod.State
+State = state.State
 
 Change = capacity_change.CapacityChange
 
@@ -41,7 +41,7 @@ class CapacityTestCase(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.admission = stores.make_admission(self.url)
 
     def plan(
@@ -89,7 +89,7 @@ class CapacityTest(CapacityTestCase):
                 answer = self.admit(
                     other, f'{number}.{start}', span(start, end), least=5
                 )
-                assert isinstance(answer, planner_mod.Refusal)
+                assert isinstance(answer, planner.Refusal)
                 assert answer.largest is not None
                 self.assertEqual(fitting, len(answer.largest.servers))
 
@@ -99,11 +99,11 @@ class CapacityTest(CapacityTestCase):
         before = self.admit(self.admission, 'before', span(9, 12), least=5)
         after = self.admit(self.admission, 'after', span(10, 12), least=6)
 
-        self.assertIsInstance(before, planner_mod.Refusal)
-        self.assertIsInstance(after, planner_mod.Plan)
+        self.assertIsInstance(before, planner.Refusal)
+        self.assertIsInstance(after, planner.Plan)
         # It should have come: what placement shows is eight.
         late = self.admit(self.admission, 'late', span(12), 11, least=5)
-        self.assertIsInstance(late, planner_mod.Refusal)
+        self.assertIsInstance(late, planner.Refusal)
 
     def test_the_rows(self) -> None:
         change = changes.make_change(
@@ -184,7 +184,7 @@ class CapacityTest(CapacityTestCase):
         )
         # Who follows the store has it there.
         refused = self.admit(self.admission, 'more', span(8, 9), least=3)
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         assert refused.largest is not None
         self.assertEqual({'a'}, {one.host for one in refused.largest.servers})
 
@@ -257,7 +257,7 @@ class CapacityTest(CapacityTestCase):
         plan = self.admit(admission, 'lease', span(5, 9), least=2)
         admission.capacity.withdraw('x', now=0)
 
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
 
     def test_promises_follow(self) -> None:
         promises = promises_mod.Promises()
@@ -412,7 +412,7 @@ class LostHostTest(CapacityTestCase):
         self.assertEqual(('lease',), outcome.way.degraded)
         last = self.get('lease').last
         self.assertEqual(State.DEGRADED, last.state)
-        self.assertIs(cause_mod.Cause.WITHDRAWN, last.cause)
+        self.assertIs(cause.Cause.WITHDRAWN, last.cause)
 
     def test_who_is_in_the_way_of_a_maintenance(self) -> None:
         change = changes.make_maintenance('x', span(2, 5))
@@ -517,7 +517,7 @@ class RaceTest(CapacityTestCase):
 
         answer = self.admit(slow, 'lease', span(5, 9), least=2)
 
-        self.assertIsInstance(answer, planner_mod.Refusal)
+        self.assertIsInstance(answer, planner.Refusal)
         self.assertEqual(0, stores.count_peak(self.url, 'a'))
 
     def test_a_change_comes_second(self) -> None:

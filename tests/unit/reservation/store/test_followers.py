@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation import event
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation.manager import notifiers
@@ -40,7 +40,7 @@ class UnreadableTest(notifiers.NotifyingTestCase):
         self.assertTrue(self.make_manager().run())
 
         self.assertEqual(
-            frozenset({event_mod.Kind.CREATED}),
+            frozenset({event.Kind.CREATED}),
             self.read_follower(one).subscription.kinds,
         )
         self.assertEqual(2, len(self.receiver.got))

@@ -4,24 +4,24 @@
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import limits as limits_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import limits
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import limits as store_mod
 from tests.unit.reservation.store import stores
 
-OTHERS = limits_mod.Limits(ahead=100, duration=200, servers=3, reservations=4)
+OTHERS = limits.Limits(ahead=100, duration=200, servers=3, reservations=4)
 
 
 class LimitsTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.limits = store_mod.Limits(database_mod.Database(self.url), OTHERS)
+        self.limits = store_mod.Limits(database.Database(self.url), OTHERS)
 
     def test_without_any_those_of_all_hold(self) -> None:
         self.assertEqual(OTHERS, self.limits.find('red'))
 
     def test_what_has_no_project_is_not_bounded(self) -> None:
-        self.assertEqual(limits_mod.Limits(), self.limits.find(''))
+        self.assertEqual(limits.Limits(), self.limits.find(''))
 
     def test_what_is_not_set_is_as_for_all(self) -> None:
         self.limits.set_limits('red', ahead=7)
@@ -32,7 +32,7 @@ class LimitsTest(stores.StoreTestCase):
             ('blue', 100, interval.FOREVER),
             ('green', 100, 200),
         ):
-            wanted = limits_mod.Limits(
+            wanted = limits.Limits(
                 ahead=ahead, duration=duration, servers=3, reservations=4
             )
             self.assertEqual(wanted, self.limits.find(project))

@@ -7,9 +7,9 @@ from typing import Any
 import fixtures
 import sqlalchemy as sa
 
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import state
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import shards
 from tests.unit.reservation import hosts
@@ -21,12 +21,12 @@ DURING = hosts.span(5, 9)
 class PurgeTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.admission = stores.make_admission(self.url)
 
     def end(self, key: str, now: int) -> None:
         self.admission.change(
-            key, state_mod.State.CANCELLED, now=now, reason='not needed'
+            key, state.State.CANCELLED, now=now, reason='not needed'
         )
 
     def list_keys(self) -> set[str]:
@@ -60,9 +60,9 @@ class PurgeTest(stores.StoreTestCase):
 
         purge.purge(self.database, 1)
 
-        self.assertIsInstance(before, planner_mod.Refusal)
+        self.assertIsInstance(before, planner.Refusal)
         after = self.admit(idle, 'other', DURING, least=4)
-        self.assertIsInstance(after, planner_mod.Plan)
+        self.assertIsInstance(after, planner.Plan)
 
     def test_what_goes_while_another_reads_is_not_held_for_ever(self) -> None:
         self.admit(self.admission, 'lease', DURING, least=4)
@@ -91,5 +91,5 @@ class PurgeTest(stores.StoreTestCase):
 
         plan = self.admit(self.admission, 'lease', hosts.span(7, 8), least=4)
 
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
         self.assertEqual(1, len(self.admission.list_changes('lease')))

@@ -7,14 +7,14 @@ from typing import Any
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import quota as quota_mod
+from nova_ext_resources.reservation import planner
+from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import admission
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import purge
-from nova_ext_resources.reservation.store import quotas as quotas_mod
+from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import shrinking
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
@@ -29,12 +29,12 @@ class QuotaTestCase(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.patch(quota_mod, 'HOUR', 1)
-        self.patch(quota_mod, 'DAY', 10)
+        self.patch(admission, 'FIXED_SECONDS', 0)
+        self.patch(quota, 'HOUR', 1)
+        self.patch(quota, 'DAY', 10)
         self.now = 100
-        self.database = database_mod.Database(self.url)
-        self.quotas = quotas_mod.Quotas(self.database, lambda: self.now)
+        self.database = database.Database(self.url)
+        self.quotas = quotas.Quotas(self.database, lambda: self.now)
         self.admission = stores.make_admission(self.url)
 
     def set_quota(self, unit_hours: int, **fields: Any) -> None:
@@ -44,7 +44,7 @@ class QuotaTestCase(stores.StoreTestCase):
 
     def reserve(
         self, key: str, start: int, end: int, **fields: Any
-    ) -> planner_mod.Plan:
+    ) -> planner.Plan:
         answer = self.admit(
             self.admission,
             key,
@@ -52,12 +52,12 @@ class QuotaTestCase(stores.StoreTestCase):
             self.now,
             **{'project': 'red', **fields},
         )
-        assert isinstance(answer, planner_mod.Plan), answer
+        assert isinstance(answer, planner.Plan), answer
         return answer
 
     def change(
         self, key: str, start: int, end: int, **fields: Any
-    ) -> planner_mod.Plan:
+    ) -> planner.Plan:
         answer = self.admission.replace(
             hosts.make_request(
                 key, hosts.span(start, end), **{'project': 'red', **fields}
@@ -65,7 +65,7 @@ class QuotaTestCase(stores.StoreTestCase):
             now=self.now,
             reason='changed by a test',
         )
-        assert isinstance(answer, planner_mod.Plan), answer
+        assert isinstance(answer, planner.Plan), answer
         return answer
 
     def end(self, key: str, state: State = State.CANCELLED) -> None:
@@ -270,7 +270,7 @@ class QuotasTest(QuotaTestCase):
         self.reserve('first', 140, 150)
         self.end('first')
         self.assertEqual(20, self.find_used())
-        self.patch(quota_mod, 'DEFAULT_DAYS', 1)
+        self.patch(quota, 'DEFAULT_DAYS', 1)
         self.now = 145
         purge.purge(self.database, self.now)
         self.assertEqual([], stores.dump(self.url)['charges'])

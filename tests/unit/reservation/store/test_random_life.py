@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
@@ -82,7 +82,7 @@ class Life(stateful.RuleBasedStateMachine):
         # All of it: SQLite keeps what is new in a file of its own.
         shutil.copytree(self.template, self.folder, dirs_exist_ok=True)
         url = f'sqlite:///{self.folder}/reservations.db'
-        self.databases = [database_mod.Database(url) for _process in range(2)]
+        self.databases = [database.Database(url) for _process in range(2)]
         self.now = 1000
         self.number = 0
         self.told: dict[str, Told] = {}
@@ -182,7 +182,7 @@ class Life(stateful.RuleBasedStateMachine):
         plan = self.admissions[which].admit(
             request, now=self.now, reason=stores.REASON
         )
-        if isinstance(plan, planner_mod.Plan):
+        if isinstance(plan, planner.Plan):
             self.note(request, plan, Told(request, amount, plan.during, {}))
         else:
             self.check_refusal(request, amount, which)
@@ -190,7 +190,7 @@ class Life(stateful.RuleBasedStateMachine):
     def note(
         self,
         request: request_mod.Request,
-        plan: planner_mod.Plan,
+        plan: planner.Plan,
         told: Told,
     ) -> None:
         assert request.least <= len(plan.servers) <= request.most
@@ -255,7 +255,7 @@ class Life(stateful.RuleBasedStateMachine):
         plan = self.admissions[which].admit(
             self.told[key].request, now=self.now, reason=stores.REASON
         )
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         assert plan.during == self.told[key].during
         assert {one.key: one.host for one in plan.servers} == self.told[key].at
 
@@ -285,14 +285,14 @@ class Life(stateful.RuleBasedStateMachine):
             # More servers than a reservation has that is not moved.
             assert was_fixed
             return
-        if not isinstance(plan, planner_mod.Plan):
+        if not isinstance(plan, planner.Plan):
             return
         self.note(request, plan, told)
         if was_fixed:
             assert told.at.items() <= before.items()
         self.forget_consumers(told, plan)
 
-    def forget_consumers(self, told: Told, plan: planner_mod.Plan) -> None:
+    def forget_consumers(self, told: Told, plan: planner.Plan) -> None:
         """What was taken goes last, when servers are released."""
         left = {one.consumer for one in plan.servers if one.consumer}
         assert left <= told.consumers
@@ -363,7 +363,7 @@ class Life(stateful.RuleBasedStateMachine):
         self, key: str, told: Told, host: str, manager: Admission
     ) -> None:
         plan = manager.relocate(key, now=self.now, reason='a host is lost')
-        if not isinstance(plan, planner_mod.Plan):
+        if not isinstance(plan, planner.Plan):
             self.write(key, State.DEGRADED)
             return
         assert told.during.start > self.now
@@ -411,7 +411,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     def list_known(
         self, admission: Admission
-    ) -> tuple[Mapping[str, server_mod.PlannedServer], Mapping[str, Any]]:
+    ) -> tuple[Mapping[str, server.PlannedServer], Mapping[str, Any]]:
         """Return what is booked, and what each reservation holds."""
         mirror = admission._mirror
         # Beside slots, servers that stay when these are over: only programs
@@ -433,7 +433,7 @@ class LifeTest(base.TestCase):
     def test_life(self) -> None:
         Life.template = pathlib.Path(self.make_folder())
         url = f'sqlite:///{Life.template}/reservations.db'
-        schema.upgrade(database_mod.Database(url))
+        schema.upgrade(database.Database(url))
         stateful.run_state_machine_as_test(
             Life,
             settings=hypothesis.settings(

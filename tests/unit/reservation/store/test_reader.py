@@ -8,10 +8,10 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import state
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import history
-from nova_ext_resources.reservation.store import reader as reader_mod
+from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
@@ -22,10 +22,10 @@ from tests.unit.reservation.store import stores
 class ReaderTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.promises = promises_mod.Promises()
-        self.reader = reader_mod.Reader(self.promises)
+        self.reader = reader.Reader(self.promises)
 
     def read(self, oldest: int = 0) -> None:
         with self.database.transaction() as connection:
@@ -87,12 +87,12 @@ class ThreadsTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.promises = promises_mod.Promises()
-        self.reader = reader_mod.Reader(self.promises)
+        self.reader = reader.Reader(self.promises)
 
-    def fetch(self, oldest: int = 0, slack: int = 0) -> reader_mod.Changes:
+    def fetch(self, oldest: int = 0, slack: int = 0) -> reader.Changes:
         with self.database.transaction() as connection:
             return self.reader.fetch(connection, oldest, slack)
 
@@ -167,9 +167,9 @@ class RestoredTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.promises = promises_mod.Promises()
-        self.reader = reader_mod.Reader(self.promises)
+        self.reader = reader.Reader(self.promises)
         self.log = self.useFixture(fixtures.FakeLogger())
         self.write('early')
         self.copy = stores.dump(self.url)
@@ -197,7 +197,7 @@ class RestoredTest(stores.StoreTestCase):
         """Check that all is as whoever begins anew reads it."""
         promises = promises_mod.Promises()
         with self.database.transaction() as connection:
-            reader_mod.Reader(promises).refresh(connection, 0)
+            reader.Reader(promises).refresh(connection, 0)
         self.read()
         self.assertEqual(
             promises.find_peak(('a', 'VCPU'), 0, 100),
@@ -222,7 +222,7 @@ class RestoredTest(stores.StoreTestCase):
         )
         self.write('other')
         stores.make_admission(self.url).change(
-            'early', state_mod.State.CANCELLED, now=0, reason='not needed'
+            'early', state.State.CANCELLED, now=0, reason='not needed'
         )
 
         self.check()
@@ -259,7 +259,7 @@ class RestoredTest(stores.StoreTestCase):
 
 class OldestTest(stores.StoreTestCase):
     def test_a_clock_that_goes_back_a_little_changes_nothing(self) -> None:
-        choose = reader_mod.choose_oldest
+        choose = reader.choose_oldest
 
         self.assertEqual(900, choose(0, 1000, 100))
         self.assertEqual(900, choose(900, 950, 100))

@@ -8,10 +8,10 @@ from typing import Any
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
 from tests.unit.reservation import hosts
@@ -41,7 +41,7 @@ class ReplaceTest(stores.StoreTestCase):
         now: int = 0,
         admission: admission_mod.Admission | None = None,
         **fields: Any,
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+    ) -> planner.Plan | planner.Refusal:
         answer = (admission or self.admission).replace(
             hosts.make_request(key, during, **fields),
             now=now,
@@ -63,7 +63,7 @@ class ReplaceTest(stores.StoreTestCase):
 
         plan = self.replace('lease', hosts.span(7, 12), least=4)
 
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         other = stores.make_admission(self.url)
         for during, is_free in (
             (hosts.span(5, 7), True),
@@ -71,7 +71,7 @@ class ReplaceTest(stores.StoreTestCase):
             (hosts.span(11, 12), False),
         ):
             found = self.admit(other, f'at {during}', during)
-            self.assertEqual(is_free, isinstance(found, planner_mod.Plan))
+            self.assertEqual(is_free, isinstance(found, planner.Plan))
 
     def test_the_change_is_a_row_with_its_reason(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9))
@@ -91,13 +91,13 @@ class ReplaceTest(stores.StoreTestCase):
 
         refused = self.replace('lease', hosts.span(5, 10), least=2)
 
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         assert refused.largest and refused.earliest
         self.assertEqual(1, len(refused.largest.servers))
         self.assertEqual(12, refused.earliest.during.start)
         self.assertEqual(before, stores.dump(self.url))
         again = self.replace('lease', hosts.span(5, 10), least=1)
-        self.assertIsInstance(again, planner_mod.Plan)
+        self.assertIsInstance(again, planner.Plan)
 
     def test_servers_go_and_come_again(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
@@ -124,7 +124,7 @@ class ReplaceTest(stores.StoreTestCase):
 
         plan = self.replace('whole', during, demand=whole)
 
-        assert isinstance(plan, planner_mod.Plan)
+        assert isinstance(plan, planner.Plan)
         (moved,) = plan.moved
         owner = moved.key.partition('/')[0]
         self.assertEqual(
@@ -141,11 +141,11 @@ class ReplaceTest(stores.StoreTestCase):
         later = self.replace('lease', hosts.span(5, 12), 6, least=3)
         sooner = self.replace('lease', hosts.span(5, 8), 7, least=3)
 
-        self.assertIsInstance(later, planner_mod.Plan)
-        self.assertIsInstance(sooner, planner_mod.Plan)
+        self.assertIsInstance(later, planner.Plan)
+        self.assertIsInstance(sooner, planner.Plan)
         self.assertEqual(before, self.find_places())
         rest = self.admit(self.admission, 'rest', hosts.span(8, 9), 7, least=4)
-        self.assertIsInstance(rest, planner_mod.Plan)
+        self.assertIsInstance(rest, planner.Plan)
 
     def test_what_has_started_releases_servers(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
@@ -154,7 +154,7 @@ class ReplaceTest(stores.StoreTestCase):
 
         self.assertEqual({'lease/0'}, self.find_places().keys())
         rest = self.admit(self.admission, 'rest', hosts.span(6, 9), 6, least=3)
-        self.assertIsInstance(rest, planner_mod.Plan)
+        self.assertIsInstance(rest, planner.Plan)
 
     def test_other_processes_see_what_is_free_again(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
@@ -163,10 +163,10 @@ class ReplaceTest(stores.StoreTestCase):
 
         self.replace('lease', hosts.span(5, 9), least=2)
 
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(refused, planner.Refusal)
         self.assertEqual({'a'}, set(self.find_places().values()))
         plan = self.admit(other, 'other', hosts.span(5, 9), least=2)
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
 
     def test_all_that_has_started_must_fit_together(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
@@ -176,9 +176,9 @@ class ReplaceTest(stores.StoreTestCase):
         one = self.replace('lease', hosts.span(5, 10), 6, least=1)
 
         self.assertEqual({'a'}, set(self.find_places().values()))
-        assert isinstance(refused, planner_mod.Refusal) and refused.largest
+        assert isinstance(refused, planner.Refusal) and refused.largest
         self.assertEqual(1, len(refused.largest.servers))
-        self.assertIsInstance(one, planner_mod.Plan)
+        self.assertIsInstance(one, planner.Plan)
 
     def test_many_change_at_once_and_nothing_is_promised_twice(self) -> None:
         def change(seed: int) -> None:
@@ -209,7 +209,7 @@ class ReplaceTest(stores.StoreTestCase):
 
     def assert_whole(self) -> None:
         """Check that each reservation holds what its request says."""
-        with database_mod.Database(self.url).transaction() as connection:
+        with database.Database(self.url).transaction() as connection:
             for one in records.list_records(connection, 0):
                 self.assertEqual(one.request.least, len(one.servers))
                 self.assertEqual(one.request.during, one.during)
@@ -229,7 +229,7 @@ class ReplaceTest(stores.StoreTestCase):
             'lease', hosts.span(5, 10), 6, admission, demand=ways
         )
 
-        assert isinstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner.Refusal)
         self.assertIn(
             'promised to others later', str(refused.shortfalls['a'][0])
         )
@@ -263,7 +263,7 @@ class ReplaceTest(stores.StoreTestCase):
         # There is room on the other host, and it may have been read already.
         later = hosts.span(1000, 2500)
         refused = self.replace('lease', later, 700)
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(refused, planner.Refusal)
         for changed, fields in (
             (hosts.span(1500, 2000), {}),
             (during, {'delay': 1}),
@@ -275,7 +275,7 @@ class ReplaceTest(stores.StoreTestCase):
             self.assertIn('is about to', str(err))
         self.assertEqual(before, self.find_places())
         sooner = self.replace('lease', hosts.span(1000, 1900), 700)
-        self.assertIsInstance(sooner, planner_mod.Plan)
+        self.assertIsInstance(sooner, planner.Plan)
         self.assertEqual(before, self.find_places())
 
     def test_what_starts_later_is_moved(self) -> None:
@@ -286,7 +286,7 @@ class ReplaceTest(stores.StoreTestCase):
 
         plan = self.replace('lease', hosts.span(1000, 2500), 699)
 
-        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(plan, planner.Plan)
         self.assertEqual('b', self.find_places()['lease/0'])
 
     def test_what_is_over_is_not_changed(self) -> None:
@@ -361,7 +361,7 @@ class ReplaceTest(stores.StoreTestCase):
 
         refused = self.replace('lease', hosts.span(5, 10), least=2)
 
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(refused, planner.Refusal)
         self.assertEqual(8, stores.count_peak(self.url, 'a'))
 
     def test_what_it_was_made_of_has_changed_in_between(self) -> None:

@@ -16,7 +16,7 @@ import fixtures
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import events
@@ -34,7 +34,7 @@ from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
-Cause = cause_mod.Cause
+Cause = cause.Cause
 
 
 def read_statements(database: database_mod.Database) -> dict[str, str]:

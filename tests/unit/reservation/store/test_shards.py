@@ -4,7 +4,7 @@
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import shards
@@ -14,8 +14,8 @@ from tests.unit.reservation.store import stores
 COUNT = 64
 
 
-def make_server(host: str, *rp_uuids: str) -> server_mod.PlannedServer:
-    return server_mod.PlannedServer(
+def make_server(host: str, *rp_uuids: str) -> server.PlannedServer:
+    return server.PlannedServer(
         key='lease/0',
         host=host,
         during=hosts.span(0),

@@ -4,10 +4,10 @@
 
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
@@ -23,7 +23,7 @@ class StayingTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.database = database_mod.Database(self.url)
+        self.database = database.Database(self.url)
         self.ours, self.others = self.make_process(), self.make_process()
 
     def make_process(self) -> admission_mod.Admission:
@@ -42,8 +42,8 @@ class StayingTest(stores.StoreTestCase):
         )
         return isinstance(answer, planner_mod.Plan)
 
-    def take(self, key: str, now: int) -> server_mod.PlannedServer:
-        def choose(held: servers.PlannedServers) -> server_mod.PlannedServer:
+    def take(self, key: str, now: int) -> server.PlannedServer:
+        def choose(held: servers.PlannedServers) -> server.PlannedServer:
             return held[0]
 
         taken = slots.take(self.database, key, 'one', choose, now=now)
@@ -54,7 +54,7 @@ class StayingTest(stores.StoreTestCase):
 
     def begin(
         self, at_end: request_mod.AtEnd = request_mod.AtEnd.KEEP
-    ) -> server_mod.PlannedServer:
+    ) -> server.PlannedServer:
         """Let a server have a slot from 0 to 90."""
         self.assertTrue(self.reserve('lease', 0, 90, at_end=at_end))
         return self.take('lease', 5)

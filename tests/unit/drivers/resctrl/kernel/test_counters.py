@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import shapes
 from tests import base
@@ -22,11 +22,11 @@ L3_0 = counters_mod.Domain(cache=0)
 L3_1 = counters_mod.Domain(cache=1)
 
 
-def make_reader(machine: resctrl.ResctrlFixture) -> counters_mod.Reader:
+def make_reader(machine: resctrl.ResctrlFixture) -> counters_mod.CounterReader:
     files = machine.file_system
     info = counters_mod.read_info(files)
     assert info is not None
-    return counters_mod.Reader(
+    return counters_mod.CounterReader(
         files, counters_mod.list_domains(files), info.events
     )
 
@@ -53,7 +53,7 @@ class InfoTest(base.TestCase):
         files.read = lambda _path: 'llc_occupancy\n'
 
         self.assertEqual(
-            counters_mod.Info(events=(counters_mod.OCCUPANCY,)),
+            counters_mod.MonitoringInfo(events=(counters_mod.OCCUPANCY,)),
             counters_mod.read_info(files),
         )
 
@@ -151,7 +151,9 @@ class ReaderTest(base.TestCase):
         path = 'mon_data/mon_L3_4026531840/mon_sub_L3_18446744073709551615'
         (folder / path).mkdir(parents=True)
 
-        found = counters_mod.list_domains(files.RealFileSystem(str(folder)))
+        found = counters_mod.list_domains(
+            file_system.RealFileSystem(str(folder))
+        )
 
         self.assertEqual(
             [(4026531840, None), (4026531840, 2**64 - 1)],
@@ -166,7 +168,7 @@ class ReaderTest(base.TestCase):
 
         for _ in range(2):
             found = counters_mod.list_domains(
-                files.RealFileSystem(str(folder))
+                file_system.RealFileSystem(str(folder))
             )
 
         self.assertEqual([L3_1], [*found])
@@ -195,7 +197,7 @@ class ReaderTest(base.TestCase):
 
     def test_events_that_are_not_counted_are_not_looked_for(self) -> None:
         files = self.machine.file_system
-        reader = counters_mod.Reader(
+        reader = counters_mod.CounterReader(
             files, counters_mod.list_domains(files), [counters_mod.TOTAL]
         )
         self.kernel.forget_operations()

@@ -74,7 +74,7 @@ class CacheTest(base.TestCase):
 
 class ClosidsTest(base.TestCase):
     def test_the_control_with_the_fewest_classes_decides(self) -> None:
-        found = info.Info(
+        found = info.ControlInfo(
             levels={3: info.parse_cache(CACHE)},
             bandwidth=info.parse_bandwidth(BANDWIDTH),
         )
@@ -82,5 +82,5 @@ class ClosidsTest(base.TestCase):
         self.assertEqual(8, found.num_closids)
 
     def test_without_controls_there_are_none(self) -> None:
-        self.assertEqual(0, info.Info().num_closids)
-        self.assertEqual({}, info.Info().levels)
+        self.assertEqual(0, info.ControlInfo().num_closids)
+        self.assertEqual({}, info.ControlInfo().levels)

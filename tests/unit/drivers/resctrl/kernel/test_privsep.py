@@ -12,7 +12,7 @@ from oslo_privsep import capabilities
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
-from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import privsep
 from tests import base
 
@@ -192,7 +192,7 @@ class PrivsepTest(base.TestCase):
 
     def test_who_may_write_himself_needs_no_helper(self) -> None:
         folder = self.make_folder()
-        real = files.RealFileSystem(folder)
+        real = file_system.RealFileSystem(folder)
 
         real.mkdir('db')
 
@@ -206,7 +206,7 @@ class PrivsepTest(base.TestCase):
             helper_command='/bin/false', group=privsep.context.cfg_section
         )
         # Nobody may write there himself.
-        real = files.RealFileSystem('/nowhere/resctrl')
+        real = file_system.RealFileSystem('/nowhere/resctrl')
         for call, arguments in (
             (real.write, ('schemata', 'L3:0=1\n')),
             (real.assign, ('tasks', [1])),
@@ -225,7 +225,7 @@ class PrivsepTest(base.TestCase):
             helper_command='/nowhere/sudo privsep-helper',
             group=privsep.context.cfg_section,
         )
-        real = files.RealFileSystem('/nowhere/resctrl')
+        real = file_system.RealFileSystem('/nowhere/resctrl')
 
         err = self.assertRaises(
             errors.ResctrlFailed, self.try_it, real, real.rmdir, 'nova-trial'
@@ -238,7 +238,7 @@ class PrivsepTest(base.TestCase):
         privsep.context.set_client_mode(False)
         self.addCleanup(privsep.context.set_client_mode, True)
         # Not resctrl, so the helper refuses it, and no helper is to blame.
-        real = files.RealFileSystem('/nowhere/resctrl')
+        real = file_system.RealFileSystem('/nowhere/resctrl')
 
         err = self.assertRaises(
             errors.ResctrlError, self.try_it, real, real.mkdir, 'nova-trial'
@@ -249,11 +249,11 @@ class PrivsepTest(base.TestCase):
 
     def try_it(
         self,
-        real: files.RealFileSystem,
+        real: file_system.RealFileSystem,
         call: Callable[..., None],
         *arguments: Any,
     ) -> None:
-        with files.translated(real, 'change it'):
+        with file_system.translated(real, 'change it'):
             call(*arguments)
 
 
@@ -289,7 +289,7 @@ class ObstacleTest(base.TestCase):
         os.chmod(path, 0o755)
 
     def find(self) -> str:
-        return privsep.find_obstacle(os.path.join(self.folder, 'status'))
+        return privsep.find_problem(os.path.join(self.folder, 'status'))
 
     def test_there_is_none(self) -> None:
         self.assertEqual('', self.find())

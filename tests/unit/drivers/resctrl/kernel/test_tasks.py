@@ -5,11 +5,11 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.resctrl.guest import threads
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import tasks as tasks_mod
-from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.testing import resctrl
 from tests import base

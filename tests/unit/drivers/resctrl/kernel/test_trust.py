@@ -9,10 +9,10 @@ from typing import Any
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.drivers.resctrl.kernel import processes
-from nova_ext_resources.objects import guest
+from nova_ext_resources.drivers.resctrl.guest import processes
+from nova_ext_resources.facts import guest
 from tests import base
-from tests.unit.drivers.resctrl.kernel import test_processes
+from tests.unit.drivers.resctrl.guest import test_processes
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other

@@ -15,7 +15,7 @@ from nova_ext_resources.objects import assignment
 
 CACHE = schemata.Cache(3, 0)
 
-MACHINE = machine.Machine(
+MACHINE = machine.HostMachine(
     cpus={CACHE: frozenset(range(8))}, online=frozenset(range(8))
 )
 
@@ -71,7 +71,7 @@ def make_tree(
     ]
     cache = info.CacheInfo(num_closids=16, full=full, **fields)
     return groups.Tree(
-        info=info.Info(levels={3: cache}),
+        info=info.ControlInfo(levels={3: cache}),
         groups={one.name: one for one in found},
     )
 

@@ -33,11 +33,11 @@ EIGHTHS = make_domain(AMD, 2048)
 class UnitTest(base.TestCase):
     def test_the_numbers_show_the_unit(self) -> None:
         for given, highest, unit, name in (
-            (INTEL, 100, bandwidth.Unit.PERCENT, classes.PERCENT),
-            (INTEL, 50, bandwidth.Unit.PERCENT, classes.PERCENT),
-            (INTEL, 4294967295, bandwidth.Unit.MBPS, classes.MBPS),
-            (AMD, 2048, bandwidth.Unit.EIGHTH_GBPS, classes.MBPS),
-            (AMD, 80, bandwidth.Unit.EIGHTH_GBPS, classes.MBPS),
+            (INTEL, 100, bandwidth.BandwidthUnit.PERCENT, classes.PERCENT),
+            (INTEL, 50, bandwidth.BandwidthUnit.PERCENT, classes.PERCENT),
+            (INTEL, 4294967295, bandwidth.BandwidthUnit.MBPS, classes.MBPS),
+            (AMD, 2048, bandwidth.BandwidthUnit.EIGHTH_GBPS, classes.MBPS),
+            (AMD, 80, bandwidth.BandwidthUnit.EIGHTH_GBPS, classes.MBPS),
         ):
             domain = make_domain(given, highest)
 

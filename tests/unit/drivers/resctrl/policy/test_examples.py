@@ -14,11 +14,11 @@ from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl.policy import pool
 from nova_ext_resources.drivers.resctrl.policy import pools
-from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources.drivers.resctrl.policy import write_order
 from nova_ext_resources.objects import assignment
 from tests import base
 from tests.unit.drivers.resctrl.policy import states
-from tests.unit.drivers.resctrl.policy import test_transition
+from tests.unit.drivers.resctrl.policy import test_write_order
 
 FULL = 0xFFF
 
@@ -149,17 +149,17 @@ class TransitionTest(base.TestCase):
         desired = layout.layout(
             owned,
             {A: states.want(0x03F), C: states.want(0x700)},
-            members={groups.make_name(C): layout.Members()},
+            members={groups.make_name(C): layout.GroupMembers()},
         )
         rows = [self.make_row('', tree)]
-        for step in transition.transition(tree, desired):
-            tree = test_transition.do(tree, step)
+        for step in write_order.plan_writes(tree, desired):
+            tree = test_write_order.do(tree, step)
             text = str(step).replace('L3:0=', '')
             for name, uuid in (('A', A), ('B', B), ('C', C), ('D', D)):
                 text = text.replace(groups.make_name(uuid), name)
             rows.append(self.make_row(text, tree))
 
-        self.assertIn('\n'.join(rows), transition.__doc__ or '')
+        self.assertIn('\n'.join(rows), write_order.__doc__ or '')
 
     def make_row(self, text: str, tree: groups.Tree) -> str:
         masks = []

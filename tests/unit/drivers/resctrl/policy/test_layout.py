@@ -23,7 +23,9 @@ CACHE = states.CACHE
 class LevelsTest(base.TestCase):
     def test_a_level_without_info_is_not_laid_out(self) -> None:
         tree = groups.Tree(
-            info=info.Info(levels={3: info.CacheInfo(num_closids=4, full=15)}),
+            info=info.ControlInfo(
+                levels={3: info.CacheInfo(num_closids=4, full=15)}
+            ),
             groups={
                 '': groups.Group(
                     name='', schemata={('L3', 0): 15, ('L2', 0): 15}
@@ -31,7 +33,7 @@ class LevelsTest(base.TestCase):
             },
         )
 
-        owned = ownership.build(tree, machine.Machine(), {})
+        owned = ownership.build(tree, machine.HostMachine(), {})
 
         (goal,) = layout.layout(owned).groups.values()
         self.assertEqual({('L3', 0): 15}, goal.schemata)

@@ -26,7 +26,7 @@ def find(
         fields['locked'] = {0: fields['locked']}
     cache = info.CacheInfo(num_closids=16, full=0x7FF, **fields)
     tree = groups.Tree(
-        info=info.Info(levels={3: cache}),
+        info=info.ControlInfo(levels={3: cache}),
         groups={
             name: groups.Group(
                 name=name, schemata={('L3', 0): mask}, mode=mode
@@ -39,7 +39,7 @@ def find(
             if mask
         },
     )
-    host = machine.Machine(burst_ways=burst, shared_ways=shared)
+    host = machine.HostMachine(burst_ways=burst, shared_ways=shared)
     domain = ownership.build(tree, host, {}).caches[CACHE]
     if domain.pools_fault:
         raise ValueError(domain.pools_fault)

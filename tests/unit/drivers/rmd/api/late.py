@@ -13,6 +13,7 @@ from requests import adapters
 
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import pending_changes
+from nova_ext_resources.testing import fake_clock
 
 
 class LateRequests(adapters.HTTPAdapter):
@@ -28,7 +29,7 @@ class LateRequests(adapters.HTTPAdapter):
         self._now = 0.0
         self._timeout = client._transport.timeout
         client._pending = pending_changes.PendingChanges(
-            self._timeout, clock=lambda: self._now
+            self._timeout, clock=fake_clock.FakeClock(lambda: self._now)
         )
         client._transport.session.mount('http://', self)
 

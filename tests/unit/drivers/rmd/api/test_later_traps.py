@@ -14,6 +14,7 @@ from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
+from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.testing.rmd_simulator import faults
 from nova_ext_resources.testing.rmd_simulator import resctrl
 from tests import base
@@ -386,7 +387,9 @@ class LossesTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.now = 1000.0
-        self.losses = losses.Losses(clock=lambda: self.now)
+        self.losses = losses.Losses(
+            clock=fake_clock.FakeClock(lambda: self.now)
+        )
 
     def test_after_many_losses_there_is_a_pause(self) -> None:
         self.losses.add(losses.Loss(text='x'))

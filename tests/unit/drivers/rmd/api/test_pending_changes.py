@@ -4,6 +4,7 @@ from typing import Any
 
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import pending_changes
+from nova_ext_resources.testing import fake_clock
 from tests import base
 
 FACTS: dict[str, Any] = {
@@ -42,7 +43,7 @@ class PendingChangesTest(base.TestCase):
         super().setUp()
         self.now = 100.0
         self.pending = pending_changes.PendingChanges(
-            10.0, clock=lambda: self.now
+            10.0, clock=fake_clock.FakeClock(lambda: self.now)
         )
 
     def test_what_is_not_there_is_gone(self) -> None:

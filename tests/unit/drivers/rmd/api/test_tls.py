@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.x509 import oid
 import fixtures
 
-from nova_ext_resources.conf import rmd as rmd_conf
+from nova_ext_resources.conf.drivers import rmd
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import verify
@@ -105,7 +105,7 @@ def make_name(name: str) -> x509.Name:
 class SecuredTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        rmd_conf.register_opts(self.conf)
+        rmd.register_opts(self.conf)
         folder = self.make_folder()
         self.authority = Authority(folder, 'ca')
         self.stranger = Authority(folder, 'stranger')
@@ -286,7 +286,7 @@ class OptionsTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        rmd_conf.register_opts(self.conf)
+        rmd.register_opts(self.conf)
 
     def refuse(self, **options: str) -> str:
         for name, value in options.items():

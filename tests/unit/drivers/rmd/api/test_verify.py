@@ -7,7 +7,7 @@ import dataclasses
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.rmd.api import difference
-from nova_ext_resources.drivers.rmd.api import request as request_mod
+from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
 from tests import base
@@ -36,7 +36,7 @@ def make_caches(*guaranteed: int) -> dict[int, values.RmdCache]:
     }
 
 
-def make_request(maximum: int, minimum: int) -> request_mod.WorkloadRequest:
+def make_request(maximum: int, minimum: int) -> request.WorkloadRequest:
     return with_simulator.make_request(
         'x', 1, max_ways=maximum, min_ways=minimum
     )
@@ -60,14 +60,14 @@ class TakenWaysTest(base.TestCase):
 
 
 class FindFaultTest(base.TestCase):
-    def find_fault(
+    def find_problem(
         self,
         *taken: int,
         maximum: int = 2,
         minimum: int = 2,
         wanted: tuple[int, ...] = (0,),
     ) -> str:
-        return verify.find_fault(
+        return verify.find_problem(
             make_caches(0b1111110, 0b1111110),
             dict(enumerate(taken)),
             wanted=wanted,
@@ -75,7 +75,7 @@ class FindFaultTest(base.TestCase):
         )
 
     def test_the_asked_run_on_the_right_cache_is_well(self) -> None:
-        self.assertEqual('', self.find_fault(0b1100000, 0))
+        self.assertEqual('', self.find_problem(0b1100000, 0))
 
     def test_other_ways_are_a_fault(self) -> None:
         for taken in (
@@ -88,24 +88,24 @@ class FindFaultTest(base.TestCase):
             (0b0110000000, 0),
         ):
             with self.subTest(taken=taken):
-                self.assertNotEqual('', self.find_fault(*taken))
+                self.assertNotEqual('', self.find_problem(*taken))
 
     def test_a_cache_behind_one_of_others_is_checked_too(self) -> None:
-        self.assertEqual('', self.find_fault(0, 0b1100000, wanted=(1,)))
+        self.assertEqual('', self.find_problem(0, 0b1100000, wanted=(1,)))
 
         for taken in ((0, 0), (0, 0b1000000), (0b11, 0b1110000)):
             with self.subTest(taken=taken):
                 self.assertIn(
                     f'cache 1 gave ways {taken[1]:#x}',
-                    self.find_fault(*taken, wanted=(1,)),
+                    self.find_problem(*taken, wanted=(1,)),
                 )
 
     def test_best_effort_may_be_shorter(self) -> None:
         self.assertEqual(
-            '', self.find_fault(0b0100000000, 0, maximum=3, minimum=1)
+            '', self.find_problem(0b0100000000, 0, maximum=3, minimum=1)
         )
         self.assertNotEqual(
-            '', self.find_fault(0b0100000000, 0, maximum=3, minimum=2)
+            '', self.find_problem(0b0100000000, 0, maximum=3, minimum=2)
         )
 
     def test_shared_ways_are_all_of_the_pool_on_every_cache(self) -> None:
@@ -123,18 +123,18 @@ class FindFaultTest(base.TestCase):
             ({0: 0, 1: 0}, False),
         ):
             with self.subTest(taken=taken):
-                fault = verify.find_fault(
+                problem = verify.find_problem(
                     before, taken, wanted=[0, 1], request=SHARED
                 )
 
-                self.assertEqual(is_well, not fault)
+                self.assertEqual(is_well, not problem)
 
     def test_a_shared_pool_that_others_use_is_a_fault(self) -> None:
-        fault = verify.find_fault(
+        problem = verify.find_problem(
             make_caches(0b1110), {0: 0}, wanted=[0], request=SHARED
         )
 
-        self.assertNotEqual('', fault)
+        self.assertNotEqual('', problem)
 
 
 class LimitsTest(base.TestCase):

@@ -7,7 +7,7 @@ from typing import Any
 
 from oslo_utils import uuidutils
 
-from nova_ext_resources.conf import rmd as rmd_conf
+from nova_ext_resources.conf.drivers import rmd
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import request
@@ -25,7 +25,7 @@ class RmdTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        rmd_conf.register_opts(self.conf)
+        rmd.register_opts(self.conf)
         self.fixture = self.useFixture(
             rmd_simulator.RmdSimulatorFixture(**self.SETTINGS)
         )
