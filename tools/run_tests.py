@@ -5,7 +5,8 @@
     python tools/run_tests.py [arguments of stestr]
 
 What a failed test has to tell can be longer than what is kept of an output:
-its last lines name the tests, each with the last line of its traceback.
+its last lines name the tests, each with the last line of its traceback and
+where in this repository it comes from.
 
 A machine that lacks something, such as FUSE or root, skips the tests that
 need it, and the run succeeds. So that it is not taken for a whole one, its
@@ -60,6 +61,12 @@ SKIPPED = 'skipped.txt'
 
 #: How unittest names what skips all tests of a class, or of a module.
 _WHOLE = re.compile(r'setUp(?:Class|Module) \((.*)\)')
+
+#: A line of a traceback that is of no library.
+_FRAME = re.compile(
+    r'File "(?!.*/(?:site-packages|lib/python[0-9.]+)/)'
+    r'(?:.*/)?([^/"]+\.py)", line (\d+)'
+)
 
 #: Letters of what is told of a test that failed.
 _LINE = 300
@@ -187,13 +194,17 @@ def find_failed(tests: Iterable[Test]) -> dict[str, str]:
 
 
 def find_last_line(details: Mapping[str, Any]) -> str:
-    """Return it; of a test that did not end, a word of that."""
+    """Return it, after the lines of ours that led there.
+
+    Of a test that did not end, a word of that.
+    """
     if 'traceback' not in details:
         return 'no traceback: it passed against expectation, or did not end'
-    lines = details['traceback'].as_text().split('\n')
-    last = str(next((one for one in reversed(lines) if one.strip()), ''))
+    text = details['traceback'].as_text()
+    last = next((one for one in reversed(text.split('\n')) if one.strip()), '')
     # It may have the whole log, in which something was missing.
-    return last[:_LINE]
+    places = [f'{file}:{line}' for file, line in _FRAME.findall(text)]
+    return ' '.join([*places, last[:_LINE]])
 
 
 def count_reasons(tests: Iterable[Test]) -> dict[str, int]:

@@ -26,6 +26,9 @@ _NOVA: cloud_settings.Options = {
     'DEFAULT': {
         'compute_driver': 'ext_resources.LibvirtDriver',
         'update_resources_interval': '3600',
+        # Tests say which host is down. Nova would delete a server without a
+        # host that seems to be, because it starts slowly.
+        'service_down_time': '3600',
         'resume_guests_state_on_host_boot': 'true',
         # The guests have no system that would hear it.
         'shutdown_timeout': '2',

@@ -119,7 +119,8 @@ class DiffTest(backends.Static):
         return {
             one['name']: (
                 self._get_provider_inventory(one['uuid']),
-                self._get_provider_traits(one['uuid']),
+                # Placement gives them in no order.
+                sorted(self._get_provider_traits(one['uuid'])),
             )
             for one in self._get_all_providers()
         }

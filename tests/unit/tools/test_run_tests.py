@@ -200,12 +200,14 @@ class SecondTest(unittest.TestCase):
         self.assertEqual(
             [
                 'FAILED: 4 tests:',
-                '  checks.test_it.FirstTest.test_a: AssertionError: 1 != 2',
-                '  checks.test_it.FirstTest.test_b: OSError: there is no disk',
+                '  checks.test_it.FirstTest.test_a: test_it.py:8 '
+                'AssertionError: 1 != 2',
+                '  checks.test_it.FirstTest.test_b: test_it.py:11 '
+                'OSError: there is no disk',
                 '  checks.test_it.FirstTest.test_d: no traceback: it passed '
                 'against expectation, or did not end',
-                '  setUpClass (checks.test_it.SecondTest): OSError: there is '
-                'no network',
+                '  setUpClass (checks.test_it.SecondTest): test_it.py:24 '
+                'OSError: there is no network',
             ],
             last,
         )
@@ -237,7 +239,7 @@ class FirstTest(unittest.TestCase):
 """)
 
         last = output.splitlines()[-1]
-        self.assertIn('test_a: OSError: the log has no such line: xxx', last)
+        self.assertIn('test_it.py:7 OSError: the log has no such line: xxx', last)
         self.assertLess(len(last), 400)
 
     def test_a_worker_that_died_is_named_by_its_test(self) -> None:
