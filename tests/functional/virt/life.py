@@ -23,6 +23,8 @@ class LifeSuite(moving.MovesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.flavor = self.make_own_flavor(2)
+
+    def boot_server(self) -> None:
         self.server = self.boot(self.flavor, host='host1')
         self.uuid = self.server['id']
         self.assert_held()
@@ -48,34 +50,46 @@ class LifeSuite(moving.MovesTestCase):
         )
         self.assert_held()
 
-    def test_stop_and_start(self) -> None:
+    def test_life(self) -> None:
+        self.tell(
+            self.on_and_off,
+            self.rebuild,
+            self.rebuild_that_fails,
+            self.shelve_offload_and_unshelve,
+            self.unshelve_to_a_host,
+            self.soft_delete_and_restore,
+            self.several_in_one_request,
+            self.restart_of_nova_compute,
+            self.restart_of_the_host,
+        )
+
+    def test_deleted(self) -> None:
+        """What has not begun or cannot be told is not left behind."""
+        self.tell(
+            self.deleted_while_it_is_built, self.deleted_while_its_host_is_dead
+        )
+
+    def on_and_off(self) -> None:
+        self.boot_server()
         self.do('os-stop', 'SHUTOFF')
         self.do('os-start', 'ACTIVE')
-
-    def test_reboot(self) -> None:
         self.do('reboot', 'ACTIVE', type='SOFT')
         self.do('reboot', 'ACTIVE', type='HARD')
-
-    def test_pause_and_unpause(self) -> None:
         self.do('pause', 'PAUSED')
         self.do('unpause', 'ACTIVE')
-
-    def test_suspend_and_resume(self) -> None:
         self.do('suspend', 'SUSPENDED')
         self.do('resume', 'ACTIVE')
-
-    def test_rescue_and_unrescue(self) -> None:
         self.do('rescue', 'RESCUE')
         self.do('unrescue', 'ACTIVE')
-
-    def test_image_create(self) -> None:
         self.do('createImage', 'ACTIVE', name='image')
 
-    def test_rebuild(self) -> None:
+    def rebuild(self) -> None:
+        self.boot_server()
         self.do('rebuild', 'ACTIVE', imageRef=IMAGE)
 
-    def test_rebuild_that_fails(self) -> None:
+    def rebuild_that_fails(self) -> None:
         """Nova deletes its allocations, and makes them when it unshelves."""
+        self.boot_server()
         with moving.failing('spawn'):
             self.act(self.server, 'rebuild', imageRef=IMAGE)
             self._wait_for_server_parameter(
@@ -95,8 +109,9 @@ class LifeSuite(moving.MovesTestCase):
         self._unshelve_server(self.server)
         self.assert_agreement_of(self.server)
 
-    def test_shelve_offload_and_unshelve(self) -> None:
+    def shelve_offload_and_unshelve(self) -> None:
         self.flags(shelved_offload_time=-1)
+        self.boot_server()
         self.do('shelve', 'SHELVED')
         self.act(self.server, 'shelveOffload')
         self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
@@ -105,8 +120,9 @@ class LifeSuite(moving.MovesTestCase):
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assert_agreement_of(self.server)
 
-    def test_unshelve_to_a_host(self) -> None:
+    def unshelve_to_a_host(self) -> None:
         self.flags(shelved_offload_time=0)
+        self.boot_server()
         self._shelve_server(self.server)
         self.assert_agreement()
         self.admin_api.microversion = '2.91'
@@ -114,7 +130,8 @@ class LifeSuite(moving.MovesTestCase):
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assert_agreement(host2={self.uuid: State.APPLIED})
 
-    def test_soft_delete_and_restore(self) -> None:
+    def soft_delete_and_restore(self) -> None:
+        self.boot_server()
         self.flags(reclaim_instance_interval=3600)
         self.admin_api.delete_server(self.uuid)
         self._wait_for_server_parameter(
@@ -125,13 +142,11 @@ class LifeSuite(moving.MovesTestCase):
         self.act(self.server, 'forceDelete')
         self._wait_until_deleted(self.server)
         self.assert_agreement()
+        self.flags(reclaim_instance_interval=0)
 
-    def test_delete(self) -> None:
-        self._delete_server(self.server)
-        self.assert_agreement()
-
-    def test_multi_create(self) -> None:
-        """More than one host has room for; each domain has some left."""
+    def several_in_one_request(self) -> None:
+        """More than one host has room; each domain has some left."""
+        self.boot_server()
         body = self._build_server(flavor_id=self.flavor, networks='none')
         body.update(min_count=4, max_count=4)
         self.admin_api.post_server({'server': body})
@@ -142,20 +157,33 @@ class LifeSuite(moving.MovesTestCase):
         self.assertEqual(5, len(servers))
         self.assert_agreement_of(*servers)
 
-    def test_deleted_while_it_is_built(self) -> None:
-        guest = self.useFixture(breaking.WaitingGuest())
-        server = self.boot(self.flavor, state='BUILD', host='host1')
-        self.assertTrue(guest.began.wait(base.SECONDS))
-        self.assertIn(server['id'], self.get_host('host1').entries)
-
-        self.admin_api.delete_server(server['id'])
-        guest.go.set()
-        self._wait_until_deleted(server)
-
-        self.wait_until(lambda: len(self.get_host('host1').entries) == 1)
+    def restart_of_nova_compute(self) -> None:
+        self.boot_server()
+        self.restart('host1')
         self.assert_held()
 
-    def test_deleted_while_its_host_is_dead(self) -> None:
+    def restart_of_the_host(self) -> None:
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.boot_server()
+        del self.services['host1'].driver.instances[self.uuid]
+        self.restart('host1')
+        self.assertIn(self.uuid, self.services['host1'].driver.instances)
+        self.assert_held()
+
+    def deleted_while_it_is_built(self) -> None:
+        with breaking.WaitingGuest() as guest:
+            server = self.boot(self.flavor, state='BUILD', host='host1')
+            self.assertTrue(guest.began.wait(base.SECONDS))
+            self.assertIn(server['id'], self.get_host('host1').entries)
+
+            self.admin_api.delete_server(server['id'])
+            guest.go.set()
+            self._wait_until_deleted(server)
+
+            self.wait_until(lambda: not self.get_host('host1').entries)
+
+    def deleted_while_its_host_is_dead(self) -> None:
+        self.boot_server()
         ref = self.services['host1'].service_ref.uuid
         self.stop_compute(self.services['host1'])
         self.admin_api.put_service_force_down(ref, True)
@@ -166,15 +194,3 @@ class LifeSuite(moving.MovesTestCase):
         self.admin_api.put_service_force_down(ref, False)
 
         self.wait_until(lambda: not self.get_host('host1').entries)
-        self.assert_agreement()
-
-    def test_restart_of_nova_compute(self) -> None:
-        self.restart('host1')
-        self.assert_held()
-
-    def test_restart_of_the_host(self) -> None:
-        self.flags(resume_guests_state_on_host_boot=True)
-        del self.services['host1'].driver.instances[self.uuid]
-        self.restart('host1')
-        self.assertIn(self.uuid, self.services['host1'].driver.instances)
-        self.assert_held()

@@ -2,6 +2,8 @@
 
 """Live migrations: what all go through, and how they are stopped."""
 
+from collections.abc import Iterator
+import contextlib
 import threading
 from typing import Any
 
@@ -77,11 +79,10 @@ class Transfer(fixtures.Fixture):
         self.go.set()
 
 
-class LiveFailureTestCase(moving.MovesTestCase):
-    """A server on host1, with two units."""
+class LiveTestCase(moving.MovesTestCase):
+    """Migrations of a server on host1, with two units."""
 
-    def setUp(self) -> None:
-        super().setUp()
+    def boot_server(self) -> None:
         self.server = self.boot(self.make_own_flavor(2), host='host1')
         self.uuid = self.server['id']
 
@@ -140,11 +141,29 @@ class LiveFailureTestCase(moving.MovesTestCase):
         self.assert_only_on('host1')
 
 
-class LiveSuite(LiveFailureTestCase):
+class LiveFailureTestCase(LiveTestCase):
+    """The server is there when a test begins."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.boot_server()
+
+
+class LiveSuite(LiveTestCase):
     """What every backend and kind of server goes through."""
 
-    def watch_switch_over(self) -> list[Any]:
-        """Return what the hosts have when the guest is about to leave."""
+    def test_live_migrations(self) -> None:
+        self.tell(
+            self.there_and_back,
+            self.it_fails,
+            self.it_is_aborted,
+            self.nothing_is_released_however_long_it_takes,
+            self.the_server_is_deleted,
+        )
+
+    @contextlib.contextmanager
+    def watch_switch_over(self) -> Iterator[list[Any]]:
+        """Give what the hosts have when the guest is about to leave."""
         seen: list[Any] = []
         original = nova_fake.FakeDriver.live_migration
 
@@ -159,19 +178,16 @@ class LiveSuite(LiveFailureTestCase):
                 seen.append((host, one.state, one.purpose))
             original(*args, **kwargs)
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.fake.FakeDriver.live_migration', look
-            )
-        )
-        return seen
+        with fixtures.MonkeyPatch(
+            'nova.virt.fake.FakeDriver.live_migration', look
+        ):
+            yield seen
 
-    def test_there_and_back(self) -> None:
-        seen = self.watch_switch_over()
+    def there_and_back(self) -> None:
+        self.boot_server()
         for source, target in (('host1', 'host2'), ('host2', 'host1')):
-            seen.clear()
-
-            server = self.migrate_live(self.server)
+            with self.watch_switch_over() as seen:
+                server = self.migrate_live(self.server)
 
             self.assertEqual(
                 {
@@ -184,51 +200,57 @@ class LiveSuite(LiveFailureTestCase):
             self.assert_agreement(**{target: {self.uuid: State.APPLIED}})
             entry = self.get_host(target).entries[self.uuid]
             self.assertIs(Purpose.OWN, entry.purpose)
-        self._delete_server(self.server)
-        self.assert_agreement()
 
-    def test_it_fails(self) -> None:
+    def it_fails(self) -> None:
+        self.boot_server()
         with moving.failing('pre_live_migration'):
             self.begin()
             self.assert_still_on_host1()
 
-    def test_it_is_aborted(self) -> None:
-        self.begin_transfer()
+    @contextlib.contextmanager
+    def transferring(self, **options: Any) -> Iterator[Transfer]:
+        with Transfer() as transfer:
+            self.begin(**options)
+            self.assertTrue(transfer.began.wait(base.SECONDS))
+            yield transfer
 
-        self.abort()
-
-        self.wait_for_end('cancelled')
+    def it_is_aborted(self) -> None:
+        self.boot_server()
+        with self.transferring():
+            self.abort()
+            self.wait_for_end('cancelled')
         # Where Nova has told it nothing.
         self.compare('host2')
         self.assert_still_on_host1()
 
-    def test_nothing_is_released_however_long_it_takes(self) -> None:
-        transfer = self.begin_transfer(host='host2')
-        migration = self.find_migration(self.server)
-        for status in ('running', 'running (post-copy)'):
-            migration.status = status
-            migration.save()
-            for host in self.HOSTS * 2:
-                self.compare(host)
-                self._assert_no_alarm(host)
-                self.assert_no_difference(host)
-        self.assert_only_entry('host1', Purpose.OWN)
-        self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
+    def nothing_is_released_however_long_it_takes(self) -> None:
+        self.boot_server()
+        with self.transferring(host='host2') as transfer:
+            migration = self.find_migration(self.server)
+            for status in ('running', 'running (post-copy)'):
+                migration.status = status
+                migration.save()
+                for host in self.HOSTS * 2:
+                    self.compare(host)
+                    self._assert_no_alarm(host)
+                    self.assert_no_difference(host)
+            self.assert_only_entry('host1', Purpose.OWN)
+            self.assert_only_entry('host2', Purpose.MIGRATION_DEST)
 
-        transfer.go.set()
-
-        self.wait_for_end('completed')
+            transfer.go.set()
+            self.wait_for_end('completed')
         self.assert_only_on('host2')
 
-    def test_the_server_is_deleted(self) -> None:
-        transfer = self.begin_transfer()
-        transfer.is_aborted = True
-
-        self.admin_api.delete_server(self.uuid)
-        self._wait_until_deleted(self.server)
-        transfer.go.set()
-        self.assertTrue(transfer.ended.wait(base.SECONDS))
+    def the_server_is_deleted(self) -> None:
+        self.boot_server()
+        with self.transferring() as transfer:
+            transfer.is_aborted = True
+            self.admin_api.delete_server(self.uuid)
+            self._wait_until_deleted(self.server)
+            transfer.go.set()
+            self.assertTrue(transfer.ended.wait(base.SECONDS))
 
         self.assertEqual({}, self.list_states('host1'))
         self.compare('host2')
         self.assertEqual({}, self.list_states('host2'))
+        self.forget(self.server)

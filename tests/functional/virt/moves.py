@@ -34,7 +34,17 @@ class ResizesSuite(moving.MovesTestCase):
             host2={server['id']: State.APPLIED},
         )
 
-    def test_cold_migration(self) -> None:
+    def test_resizes(self) -> None:
+        self.tell(
+            self.cold_migration,
+            self.resize_up_and_down,
+            self.to_a_flavor_without_and_from_one,
+            self.revert_after_a_restart_of_the_source,
+            self.deleted_during_a_resize,
+            self.deleted_before_it_is_confirmed,
+        )
+
+    def cold_migration(self) -> None:
         server = self.boot_on(self.small)
         self.assert_agreement(host1={server['id']: State.APPLIED})
 
@@ -56,7 +66,7 @@ class ResizesSuite(moving.MovesTestCase):
         self._delete_server(server)
         self.assert_agreement()
 
-    def test_resize_up_and_down(self) -> None:
+    def resize_up_and_down(self) -> None:
         server = self.boot_on(self.small)
 
         self.assert_moved(self.resize(server, self.large))
@@ -74,7 +84,7 @@ class ResizesSuite(moving.MovesTestCase):
         self.confirm(server)
         self.assert_agreement(host1={server['id']: State.APPLIED})
 
-    def test_to_a_flavor_without_and_from_one(self) -> None:
+    def to_a_flavor_without_and_from_one(self) -> None:
         plain = self.make_flavor()
         server = self.boot_on(self.small)
 
@@ -93,7 +103,7 @@ class ResizesSuite(moving.MovesTestCase):
         self.revert(server)
         self.assert_agreement()
 
-    def test_revert_after_a_restart_of_the_source(self) -> None:
+    def revert_after_a_restart_of_the_source(self) -> None:
         server = self.resize(self.boot_on(self.small), self.large)
 
         self.restart('host1')
@@ -102,18 +112,19 @@ class ResizesSuite(moving.MovesTestCase):
         self.revert(server)
         self.assert_agreement(host1={server['id']: State.APPLIED})
 
-    def test_deleted_during_a_resize(self) -> None:
+    def deleted_during_a_resize(self) -> None:
         server = self.boot_on(self.small)
-        move = self.useFixture(breaking.WaitingMove(self.POWER_OFF))
-        self.act(server, 'resize', flavorRef=self.large)
-        self.assertTrue(move.began.wait(base.SECONDS))
+        with breaking.WaitingMove(self.POWER_OFF) as move:
+            self.act(server, 'resize', flavorRef=self.large)
+            self.assertTrue(move.began.wait(base.SECONDS))
 
-        self._delete_server(server)
-        move.go.set()
+            self._delete_server(server)
+            move.go.set()
 
-        self.assert_gone(server)
+            self.assert_gone(server)
+        self.forget(server)
 
-    def test_deleted_before_it_is_confirmed(self) -> None:
+    def deleted_before_it_is_confirmed(self) -> None:
         server = self.boot_on(self.small)
         self.assert_moved(self.resize(server, self.large))
 
@@ -125,7 +136,14 @@ class ResizesSuite(moving.MovesTestCase):
 class MovesSuite(ResizesSuite):
     """The operations that every backend and kind of server goes through."""
 
-    def test_evacuate(self) -> None:
+    def test_evacuations(self) -> None:
+        self.tell(
+            self.evacuate,
+            self.evacuate_and_the_source_is_back_meanwhile,
+            self.evacuate_and_the_guest_does_not_start,
+        )
+
+    def evacuate(self) -> None:
         server = self.boot_on(self.small)
         self.fail_host()
 
@@ -138,23 +156,23 @@ class MovesSuite(ResizesSuite):
 
         self.assert_agreement(host2={server['id']: State.APPLIED})
 
-    def test_evacuate_and_the_source_is_back_meanwhile(self) -> None:
+    def evacuate_and_the_source_is_back_meanwhile(self) -> None:
         server = self.boot_on(self.small)
         self.fail_host()
-        guest = self.useFixture(breaking.WaitingGuest())
-        self.act(server, 'evacuate', host='host2')
-        self.assertTrue(guest.began.wait(base.SECONDS))
+        with breaking.WaitingGuest() as guest:
+            self.act(server, 'evacuate', host='host2')
+            self.assertTrue(guest.began.wait(base.SECONDS))
 
-        self.bring_back()
+            self.bring_back()
 
-        self.assertEqual({}, self.get_host('host1').entries)
-        guest.go.set()
-        self.wait_for_evacuation(server)
+            self.assertEqual({}, self.get_host('host1').entries)
+            guest.go.set()
+            self.wait_for_evacuation(server)
         self.act(server, 'os-start')
         self._wait_for_state_change(server, 'ACTIVE')
         self.assert_agreement(host2={server['id']: State.APPLIED})
 
-    def test_evacuate_and_the_guest_does_not_start(self) -> None:
+    def evacuate_and_the_guest_does_not_start(self) -> None:
         server = self.boot_on(self.small)
         self.fail_host()
 
@@ -203,7 +221,12 @@ class OneHostSuite(moving.MovesTestCase):
             }
         )
 
-    def test_resize_up_and_down(self) -> None:
+    def test_resizes(self) -> None:
+        self.tell(
+            self.resize_up_and_down, self.to_a_flavor_without_and_from_one
+        )
+
+    def resize_up_and_down(self) -> None:
         server = self.boot(self.small)
 
         self.resize(server, self.large)
@@ -221,7 +244,7 @@ class OneHostSuite(moving.MovesTestCase):
         self._delete_server(server)
         self.assert_agreement()
 
-    def test_to_a_flavor_without_and_from_one(self) -> None:
+    def to_a_flavor_without_and_from_one(self) -> None:
         plain = self.make_flavor()
         server = self.boot(self.small)
 
