@@ -87,7 +87,9 @@ class PlanTest(base.TestCase):
 
         jobs = (ROOT / '.zuul.yaml').read_text()
         self.assertTrue((ROOT / play).exists())
-        self.assertIn(f'run: {play}\n    vars:\n      tox_envlist: kernel', jobs)
+        self.assertIn(
+            f'run: {play}\n    vars:\n      tox_envlist: kernel', jobs
+        )
         self.assertIn(command, (ROOT / 'CONTRIBUTING.rst').read_text())
         # It takes half an hour.
         self.assertNotIn('kernel', (ROOT / '.ci' / 'run').read_text())

@@ -239,7 +239,9 @@ class FirstTest(unittest.TestCase):
 """)
 
         last = output.splitlines()[-1]
-        self.assertIn('test_it.py:7 OSError: the log has no such line: xxx', last)
+        self.assertIn(
+            'test_it.py:7 OSError: the log has no such line: xxx', last
+        )
         self.assertLess(len(last), 400)
 
     def test_a_worker_that_died_is_named_by_its_test(self) -> None:
