@@ -153,9 +153,9 @@ class PluginNotFound(PluginError):
     """
 
     message = (
-        'There is no plugin %(plugin)r in %(namespace)s; installed there: '
-        '%(names)s. Correct the option of [ext_resources] that names it, or '
-        'install the package that provides it.'
+        'Plugin %(plugin)r is not installed in %(namespace)s; installed '
+        'plugins: %(names)s. Correct the name in the option of '
+        '[ext_resources], or install the package that provides the plugin.'
     )
 
 
@@ -168,7 +168,7 @@ class PluginLoadFailed(PluginError):
 
     message = (
         'Plugin %(plugin)r of %(namespace)s cannot be loaded: %(reason)s. '
-        'Repair it, or remove it from the option that names it.'
+        'Repair the plugin, or remove it from the option that names it.'
     )
 
 
@@ -180,7 +180,7 @@ class DiscoveryFailed(PluginError):
 
     message = (
         'Inventory provider %(plugin)s could not discover the host: '
-        '%(reason)s. Its last inventory, if there is one, stays valid.'
+        '%(reason)s. An earlier inventory of the provider stays valid.'
     )
 
 
@@ -435,8 +435,8 @@ class ReservationExists(ReservationError):
     """Another request was accepted under this key, or it has ended."""
 
     message = (
-        'There was a reservation %(key)s before, for something else, or it is '
-        'over; choose another name.'
+        'Reservation %(key)s exists with a different request, or is over; '
+        'choose another name.'
     )
 
 
@@ -444,8 +444,8 @@ class ReservationNotFound(ReservationError):
     """There is no such reservation."""
 
     message = (
-        'There is no reservation %(key)s; list them all, also those that are '
-        'over, to find its name.'
+        'There is no reservation %(key)s; list all reservations, also '
+        'finished ones, to find the name.'
     )
 
 

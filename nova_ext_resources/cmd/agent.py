@@ -35,12 +35,12 @@ LOG = logging.getLogger(__name__)
 _PROGRAM = 'nova-ext-resources-agent'
 
 _DESCRIPTION = """\
-Publish what plugins find on this host below the compute node of its
-nova-compute, which need not know of this package. Resources are counted and
-offered; nothing is claimed or applied, so that plugins that need an enforcer
-are refused. SIGHUP reads the configuration again, SIGTERM ends the program;
-what it has published stays in placement. Exit status: 0, ended by a signal;
-78, the configuration or the ledger cannot be used."""
+Publish the resources that plugins find on this host, below the compute node of
+this host. nova-compute of the host does not need this package. Resources are
+counted and offered, but not claimed or applied, so plugins that need an
+enforcer are refused. SIGHUP reads the configuration again, SIGTERM ends the
+program; published resources stay in placement. Exit status: 0, ended by a
+signal; 78, the configuration or the ledger cannot be used."""
 
 #: ``EX_CONFIG`` of sysexits.h: systemd does not start it again by itself.
 #: Otherwise it would take the ledger when a nova-compute is restarted.
@@ -66,14 +66,14 @@ def make_parser() -> argparse.ArgumentParser:
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         '--node',
-        help='uuid of the compute node (default: what the file compute_id of '
-        'nova-compute has)',
+        help='uuid of the compute node (default: the uuid in the file '
+        'compute_id of nova-compute)',
     )
     where.add_argument(
         '--without-node',
         action='store_true',
-        help='publish shared pools and bare-metal nodes alone: this host has '
-        'no nova-compute, or is not to be published itself',
+        help='publish only shared pools and bare-metal nodes: for a host '
+        'without nova-compute, or a host that must not be published itself',
     )
     return parser
 
@@ -113,7 +113,11 @@ def _run(options: argparse.Namespace, configured: _Configuration) -> int:
             if former is None:
                 LOG.error('The agent cannot run: %(err)s', {'err': err})
                 return _UNUSABLE
-            LOG.error('The options stay as they were: %(err)s', {'err': err})
+            LOG.error(
+                'The new configuration cannot be used, and the former one '
+                'stays in effect: %(err)s',
+                {'err': err},
+            )
             configured, former = former, None
             continue
         if number not in signals.RELOAD:
@@ -133,7 +137,11 @@ def _read_again(
         agent_mod.check(configured.conf, state.find_folder(configured.conf))
         _set_up_log(options)
     except exception.ExtResourcesError as err:
-        LOG.error('The options stay as they were: %(err)s', {'err': err})
+        LOG.error(
+            'The new configuration cannot be used, and the former one stays '
+            'in effect: %(err)s',
+            {'err': err},
+        )
         return before
     LOG.info('The configuration was read again')
     return configured
@@ -158,10 +166,11 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
         try:
             agent.start()
             LOG.info(
-                'Host %(host)s: published below %(node)s, from %(plugins)s',
+                'Host %(host)s: the resources of the plugins %(plugins)s are '
+                'published below compute node: %(node)s',
                 {
                     'host': host,
-                    'node': node.uuid if node else 'nothing of its own',
+                    'node': node.uuid if node else 'none',
                     'plugins': ', '.join(
                         conf.ext_resources.inventory_providers
                     ),
@@ -201,8 +210,8 @@ def _wait_for_node(
             said = str(err)
             if logged.note(said):
                 LOG.warning(
-                    'Host %(host)s: nothing is published yet, and this is '
-                    'tried again: %(err)s',
+                    'Host %(host)s: nothing is published yet, and the agent '
+                    'tries again: %(err)s',
                     {'host': configured.host, 'err': err},
                 )
         failures += 1
@@ -225,9 +234,9 @@ def _find_node(
         raise _NoNodeYet(
             'there is no file '
             f'{" or ".join(compute_node.list_paths(conf))} yet, which '
-            'nova-compute makes when it starts first. Where Nova keeps none, '
-            'name the node with --node; where there is no nova-compute, use '
-            '--without-node'
+            'nova-compute creates at its first start. If Nova does not keep '
+            'the file, name the node with --node; on a host without '
+            'nova-compute, use --without-node'
         )
     return compute_node.get(client, uuid)
 

@@ -222,7 +222,7 @@ class Checks:
             f'pool {one.name}' for one in pools
         ]
         defined += sorted(self._inventories[name].node_traits)
-        return f'It defines {", ".join(defined) or "none"}.'
+        return f'The plugin defines {", ".join(defined) or "none"}.'
 
     def _check_left_out(self, plugin: drivers_base.InventoryProvider) -> None:
         """Fail if an operator has to correct a file; else warn."""
@@ -252,7 +252,8 @@ class Checks:
         failed = {*self._options.inventory_providers} - self._compared
         if failed:
             LOG.warning(
-                'Not compared with %(names)s, of which another check failed.',
+                'Not compared with %(names)s, because another check of these '
+                'plugins failed.',
                 {'names': ', '.join(sorted(failed))},
             )
         return ''
@@ -279,7 +280,7 @@ class Checks:
         )
         if not os.path.lexists(path):
             self._warn_of_loss(path)
-            return f'nova-compute will make {path}.'
+            return f'nova-compute will create {path}.'
         try:
             count = len(snapshot.read(path).entries)
         except exception.LedgerNotChecked as err:
@@ -348,7 +349,7 @@ class Checks:
             options.audit_path or paths.find_audit_path(folder, self.host)
         )
         is_link = os.path.islink(path)
-        problem = 'it is a link' if is_link else _find_unwritable(path)
+        problem = 'the file is a link' if is_link else _find_unwritable(path)
         if problem:
             raise loop.refuse_trail(path, problem.rstrip('.'))
         return ''
@@ -365,7 +366,7 @@ class Checks:
             LOG.warning(
                 '[compute] cpu_dedicated_set = %(cpus)s is set and '
                 'cpu_shared_set is not, so this host has no VCPU and takes '
-                'no server that is not pinned. If it is to take such servers, '
+                'only pinned servers. If the host is to take other servers, '
                 'set cpu_shared_set to other CPUs.',
                 {'cpus': cpus.cpu_dedicated_set},
             )
@@ -394,9 +395,9 @@ def _find_unwritable(path: str) -> str:
         return f'{found} is {"a" if found == path else "not a"} folder'
     if not os.access(found, os.R_OK | os.W_OK):
         return (
-            f'this user cannot read and write {found}. Run this as the user '
-            'that nova-compute runs as; if this is that user, change the '
-            'owner.'
+            f'this user cannot read and write {found}. Run this command as '
+            'the user that nova-compute runs as; if you did, change the owner '
+            f'of {found}.'
         )
     refusal = _find_refusal(found) if os.path.isdir(found) else ''
     disk = os.statvfs(found)
@@ -419,8 +420,8 @@ def _find_refusal(folder: str) -> str:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as err:
         return (
-            f'no file can be made in {folder}: {err.strerror}. Choose '
-            'another folder, or mount what belongs there.'
+            f'no file can be created in {folder}: {err.strerror}. Choose '
+            'another folder, or mount the missing file system.'
         )
     return ''
 

@@ -23,7 +23,7 @@ def main() -> None:
     except ImportError as err:
         raise SystemExit(
             f'nova-compute-ext: Nova cannot be imported ({err}). Install '
-            'it into the same environment: pip install '
+            'Nova into the same environment: pip install '
             '"nova-ext-resources[nova]".'
         ) from err
     name = 'nova.virt.ext_resources'

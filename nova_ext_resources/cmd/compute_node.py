@@ -17,7 +17,7 @@ from nova_ext_resources.placement.api import client as placement_client
 #: Nova's name of the file (``nova.virt.node``).
 _FILE = 'compute_id'
 
-_ADVICE = 'name the node, "openstack hypervisor list" has its ID'
+_ADVICE = 'name the node by its ID from "openstack hypervisor list"'
 
 
 def list_paths(conf: cfg.ConfigOpts) -> list[str]:
@@ -68,8 +68,8 @@ def get_uuid(conf: cfg.ConfigOpts) -> str:
             option='--node',
             value=None,
             reason=f'there is no file {" or ".join(list_paths(conf))}, which '
-            'nova-compute makes when it starts first; if it is elsewhere, '
-            f'{_ADVICE}',
+            'nova-compute creates at its first start; if the file is '
+            f'elsewhere, {_ADVICE}',
         )
     return found
 
@@ -82,14 +82,16 @@ def get(client: placement_client.Client, uuid_: str) -> provider.Node:
     """
     if not uuidutils.is_uuid_like(uuid_):
         raise exception.InvalidConfiguration(
-            option='--node', value=uuid_, reason=f'it is no uuid; {_ADVICE}'
+            option='--node',
+            value=uuid_,
+            reason=f'the value is not a uuid; {_ADVICE}',
         )
     root = client.get_provider(uuid_)
     if root.parent_uuid or provider.SHARING_TRAIT in root.traits:
         raise exception.InvalidConfiguration(
             option='--node',
             value=uuid_,
-            reason=f'this is provider {root.name}, and no compute node; '
-            f'{_ADVICE}',
+            reason=f'the uuid belongs to provider {root.name}, which is not a '
+            f'compute node; {_ADVICE}',
         )
     return provider.Node(uuid=uuid_, hypervisor_hostname=root.name)

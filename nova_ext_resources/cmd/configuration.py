@@ -24,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f'--config-{option}',
             action='append',
-            help=f'{what} with options of nova-compute; may be repeated. '
-            'Without it, where nova-compute looks for them',
+            help=f'{what} with options of nova-compute; may be repeated '
+            '(default: where nova-compute itself looks)',
         )
     parser.add_argument(
-        '--host', help='[DEFAULT] host of nova-compute, if no file names it'
+        '--host', help='[DEFAULT] host of nova-compute, if no file sets it'
     )
 
 

@@ -40,16 +40,16 @@ Show what nova-compute of this host would change in placement if it were
 started with this configuration and these files now. Changes nothing."""
 
 EXIT_STATUS = """\
-Exit status: 0, nothing would change; 1, something would; 2, this is not
-known."""
+Exit status: 0, nothing would change; 1, something would change; 2, the changes
+are not known, or not all of them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command alone."""
     parser.add_argument(
         '--node',
-        help='uuid of the compute node (default: what the file compute_id of '
-        'nova-compute has)',
+        help='uuid of the compute node (default: the uuid in the file '
+        'compute_id of nova-compute)',
     )
 
 
@@ -67,7 +67,10 @@ def main(options: argparse.Namespace) -> int:
     for problem in found.failures.values():
         _complain(problem)
     for name in sorted(found.left_out):
-        _complain(f'{name} cannot be reported; nothing is deleted meanwhile')
+        _complain(
+            f'{name} cannot be reported; nothing is deleted from placement '
+            'meanwhile'
+        )
     if found.failures or found.left_out:
         return TROUBLE
     return DIFFERENT if plan.changes or any(_describe(traits)) else SAME
@@ -140,9 +143,9 @@ class _Comparison:
             raise exception.InvalidConfiguration(
                 option='[DEFAULT] state_path',
                 value='',
-                reason='it is not set, and Nova is not installed here, so '
-                'that the ledger is not known; name all files of nova-compute '
-                'with --config-file',
+                reason='the option is not set, and Nova is not installed '
+                'here, so the path of the ledger is not known; name all '
+                'configuration files of nova-compute with --config-file',
             )
         return os.path.abspath(
             paths.find_ledger_path(options, folder, self._host)

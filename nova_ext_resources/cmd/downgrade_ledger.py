@@ -39,8 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     except exception.LedgerInUse:
         print(
             f'Ledger {arguments[0]}: nova-compute of this host, or another '
-            'process, uses it. Nothing was changed; stop that first, servers '
-            'keep running',
+            'process, uses the ledger. Nothing was changed; stop the process '
+            'first, servers keep running',
             file=sys.stderr,
         )
         return 1
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     print(
         f'Ledger {arguments[0]} has version 1 now. Install the older release '
-        'before you start nova-compute: this release changes it again.'
+        'before you start nova-compute: this release would upgrade the ledger '
+        'again.'
     )
     return 0
 
@@ -60,8 +61,8 @@ def _find_problem(path: str) -> str:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
     except PermissionError:
         return (
-            'this user cannot reach it; run this as the user that '
-            'nova-compute runs as'
+            'this user cannot reach the file; run this command as the user '
+            'that nova-compute runs as'
         )
     except OSError:
         is_file = False

@@ -25,20 +25,20 @@ from nova_ext_resources.host.service import paths as files
 from nova_ext_resources import plugins
 
 _DESCRIPTION = """\
-Move what the servers of a host hold from one backend to another, while the
-servers run and nova-compute does not. The command may be killed and run again
-at any time. With --from and --to exchanged it goes back."""
+Move the resources of a host's servers from one backend to another, while the
+servers run and nova-compute is stopped. The command may be killed and run
+again at any time. To go back, exchange --from and --to."""
 
 _UNCHECKED = """\
-do not check first that the new backend can hold everything, because it cannot
-run beside the old one"""
+skip the check that the new backend can hold all resources, because the new
+backend cannot run beside the old backend"""
 
 _GONE = """\
-release nothing at the old backend, which does not answer and never will.
-WARNING: first make sure that none of its settings are left in the kernel: RMD
-is stopped and its groups are removed (rmdir /sys/fs/resctrl/COS[1-9]*), or the
-groups nova-* of resctrl are removed. Ways that such groups have are kept from
-all servers, and servers may have less than was allocated to them"""
+release nothing at the old backend, because it will never answer again.
+WARNING: first make sure that no settings of the old backend are left in the
+kernel: stop RMD and remove its groups (rmdir /sys/fs/resctrl/COS[1-9]*), or
+remove the groups nova-* of resctrl. Groups that are left keep their ways from
+all servers, and servers may have less than their allocations"""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--host', required=True, help='[DEFAULT] host of nova-compute')
     add('--from', dest='source', required=True, choices=names)
     add('--to', dest='target', required=True, choices=names)
-    add('--ledger', help='its file, if the options do not name it')
+    add('--ledger', help='path of the ledger, if the options do not name one')
     add('--dry-run', action='store_true', help='check, and change nothing')
     add('--unchecked', action='store_true', help=_UNCHECKED)
     add(run.SOURCE_IS_GONE, action='store_true', help=_GONE)
@@ -115,8 +115,8 @@ def hand_over(options: argparse.Namespace) -> None:
         made.run(is_checked=not options.unchecked)
     _say(
         f'Done. Write {options.target} in place of {options.source} in '
-        '[ext_resources] inventory_providers and enforcers, and start '
-        f'nova-compute, which does not start with {options.source} now.'
+        '[ext_resources] inventory_providers and enforcers, then start '
+        f'nova-compute. nova-compute no longer starts with {options.source}.'
     )
 
 
@@ -140,9 +140,9 @@ def _check_host(conf: cfg.ConfigOpts, host: str) -> None:
         raise exception.InvalidConfiguration(
             option='--host',
             value=host,
-            reason='the configuration files are of another host, [DEFAULT] '
-            f'host is {conf.host}; write --host {conf.host}, or name the '
-            f'files of {host} with --config-file',
+            reason='the configuration files belong to another host: '
+            f'[DEFAULT] host is {conf.host}; write --host {conf.host}, or '
+            f'name the files of {host} with --config-file',
         )
 
 
@@ -159,9 +159,10 @@ def _check_direction(path: str, conf: cfg.ConfigOpts, source: str) -> None:
             option='--from',
             value=source,
             reason='this host runs with [ext_resources] enforcers = '
-            f'{", ".join(enabled) or "(none)"}, according to its '
-            'configuration files; name all of them with --config-file and '
-            '--config-dir, and the backend that it leaves with --from',
+            f'{", ".join(enabled) or "(none)"}, according to the '
+            'configuration files; name all configuration files with '
+            '--config-file and --config-dir, and the present backend with '
+            '--from',
         )
 
 
@@ -202,13 +203,14 @@ def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
     reason = ''
     if not os.path.isfile(path):
         reason = (
-            'there is no such file; name it with --ledger, as in the log of '
-            'nova-compute'
+            'there is no such file; name the path with --ledger, as in the '
+            'log of nova-compute'
         )
     elif os.stat(path).st_uid != os.geteuid():
         reason = (
-            'it belongs to another user, who could not write to it '
-            'afterwards; run this as the user that nova-compute runs as'
+            'the file belongs to another user, who could not write to the '
+            'file afterwards; run this command as the user that nova-compute '
+            'runs as'
         )
     if reason:
         raise exception.LedgerError(path=path, reason=reason)
@@ -224,7 +226,7 @@ def _open_ledger(path: str) -> ledger_mod.Ledger:
         return ledger_mod.Ledger(path)
     except exception.LedgerInUse as err:
         reason = (
-            'nova-compute of this host runs, or another hand-over; stop '
+            'nova-compute of this host or another hand-over is running; stop '
             'nova-compute first, servers keep running'
         )
         raise exception.LedgerInUse(path=path, reason=reason) from err

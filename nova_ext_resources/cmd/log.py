@@ -32,8 +32,8 @@ class LogFile(handlers.WatchedFileHandler):
             if not self._is_lost:
                 print(
                     f'The log file {self.baseFilename} cannot be opened: '
-                    f'{err}. Make its folder again, where this program may '
-                    'write. Until then the log is here.',
+                    f'{err}. Create the folder again, writable for this '
+                    'program. Until then the log goes to standard error.',
                     file=sys.stderr,
                 )
             self._is_lost = True
@@ -91,6 +91,6 @@ def _refuse(
     return exception.InvalidConfiguration(
         option=f'[DEFAULT] {option}',
         value=conf[option],
-        reason=f'the log cannot be set up: {err}; make its folder, where this '
-        'program may write, or correct the options of the log',
+        reason=f'the log cannot be set up: {err}; create the folder, writable '
+        'for this program, or correct the options of the log',
     )

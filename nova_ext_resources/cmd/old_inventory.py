@@ -12,7 +12,7 @@ from nova_ext_resources.placement.api import client as placement_client
 #: Where something is to be moved.
 _MAY_NOT = (
     'Placement refuses POST /reshaper to this user. nova-compute needs this '
-    'request to move allocations. Nova needs the role "service" for it.'
+    'request to move allocations. The user of Nova needs the role "service".'
 )
 
 
@@ -45,8 +45,9 @@ def list_problems(
     named = _list_named(location, root)
     refused = [] if client.may_reshape() else [_MAY_NOT]
     return [
-        f'{name} is on the provider of compute node {root.name} itself, held '
-        f'by {len(holders.get(name, ()))} consumers. {_advise(name, named)}'
+        f'{name} is in the inventory of compute node {root.name} itself, and '
+        f'{len(holders.get(name, ()))} consumers hold units of the class. '
+        f'{_advise(name, named)}'
         for name in old
     ] + refused
 
@@ -54,10 +55,13 @@ def list_problems(
 def _advise(name: str, named: dict[str, str]) -> str:
     if name in named:
         return (
-            f'Remove it from {named[name]}, or nova-compute does not move it '
-            'when it starts.'
+            f'Remove the class from {named[name]}; otherwise nova-compute '
+            'does not move the class at its start.'
         )
-    return 'nova-compute moves it to the providers below when it starts.'
+    return (
+        'At its start, nova-compute moves the class to the providers below '
+        'the compute node.'
+    )
 
 
 def _list_named(location: str, root: provider.Provider) -> dict[str, str]:

@@ -22,15 +22,17 @@ from nova_ext_resources import plugins
 _PROGRAM = 'nova-ext-resources-provider-config'
 
 _DESCRIPTION = """\
-Print what the inventory providers of this host find as a provider
-configuration file of Nova, or write it with --output. Store it below [compute]
-provider_config_location, and restart nova-compute."""
+Print the resources that the inventory providers of this host find, in the form
+of a provider configuration file of Nova, or write the file with --output.
+Store the file below [compute] provider_config_location, and restart
+nova-compute."""
 
 _HEADER = """\
 # Found on host {host} by {plugins}.
-# Nova reads this file when nova-compute starts, and counts what it has. No
-# server has units of its own, and nothing is applied. Do not use it where
-# nova-compute has a driver of nova-ext-resources, which reports the same.
+# Nova reads this file when nova-compute starts, and counts its resources. No
+# server has units of its own, and nothing is applied. Do not use this file if
+# nova-compute has a driver of nova-ext-resources, which reports the same
+# resources.
 """
 
 
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
     configuration.add_arguments(parser)
     parser.add_argument(
-        '--output', help='write the whole file here, atomically'
+        '--output', help='write the whole file to this path, atomically'
     )
     options = parser.parse_args(arguments)
     try:
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(err))
     problems = [*found.failures.values(), *map(_explain, found.left_out)]
     if not problems and not document['providers']:
-        problems = ['no plugin has found a class or trait of CUSTOM_*']
+        problems = ['no plugin has found a resource class or trait CUSTOM_*']
     if problems:
         return _fail(*problems)
     names = configured.conf.ext_resources.inventory_providers
@@ -96,7 +98,7 @@ def _discover(
         raise exception.InvalidConfiguration(
             option='[ext_resources] inventory_providers',
             value='',
-            reason='it is empty; name the plugins that discover the '
+            reason='the option is empty; name the plugins that discover the '
             'resources of the host',
         )
     inventories = plugins.load_with_options(
@@ -107,7 +109,7 @@ def _discover(
 
 
 def _explain(name: str) -> str:
-    return f'{name} cannot be reported; correct it first'
+    return f'{name} cannot be reported; correct this resource first'
 
 
 if __name__ == '__main__':

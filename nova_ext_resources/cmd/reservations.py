@@ -30,15 +30,15 @@ LOG = logging.getLogger(__name__)
 _PROGRAM = 'nova-ext-resources-reservations'
 
 _DESCRIPTION = """\
-Carry out what time brings to the reservations: write that they have started
-and ended, move those that have lost their hosts, release what was not used in
-time, and delete what has long been over. THIS SHELVES AND DELETES SERVERS of
-all projects: those of reservations that end, where these ask for it, those
-that borrow what is promised, as their flavors say, and with blocking_seconds
-those that wait for a reservation, as their metadata say. Any number of these
-programs may run at once, on any machines, and be killed at any time. SIGHUP
-reads the configuration again, SIGTERM ends after the pass and the
-notifications that are going on."""
+Carry out the changes of reservations over time: record their starts and ends,
+move reservations that have lost their hosts, release capacity that was not
+used in time, and delete old reservations. THIS SHELVES AND DELETES SERVERS of
+all projects: servers of ending reservations, if the reservation asks for it;
+servers that borrow promised capacity, as their flavors say; and, with
+blocking_seconds, servers that wait for a reservation, as their metadata say.
+Any number of these programs may run at once, on any machines, and may be
+killed at any time. SIGHUP reads the configuration again, SIGTERM ends the
+program after the current pass and notifications."""
 
 #: Seconds at the end for what is under way beside the passes.
 _LAST_SECONDS = 30.0
@@ -70,9 +70,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--upgrade-tables',
         action='store_true',
-        help='make the tables, or change those of an older release to those '
-        'of this one, and end. Before, stop all programs that use them, and '
-        'copy the database',
+        help='create the tables, or upgrade the tables of an older release, '
+        'and end. First stop all programs that use the tables, and copy the '
+        'database',
     )
     return parser
 
@@ -130,7 +130,7 @@ def _upgrade(conf: cfg.ConfigOpts) -> int:
     """
     url = reservation.find_connection(conf)
     schema.upgrade(loading.open_database(url))
-    print('The tables of the reservations are those of this release.')
+    print('The tables of the reservations are up to date.')
     return 0
 
 
@@ -138,7 +138,9 @@ def _run_once(turn: turn_mod.Turn) -> int:
     try:
         return 0 if turn.run() else 1
     except exception.ExtResourcesError as err:
-        LOG.error('The pass failed; run it again: %(err)s', {'err': err})
+        LOG.error(
+            'The pass failed; run the command again: %(err)s', {'err': err}
+        )
         return 1
 
 
@@ -157,7 +159,11 @@ def _run(
             changed = read_conf(options)
             another = _make_another(changed)
         except exception.ExtResourcesError as err:
-            LOG.error('The options stay as they were: %(err)s', {'err': err})
+            LOG.error(
+                'The new configuration cannot be used, and the former one '
+                'stays in effect: %(err)s',
+                {'err': err},
+            )
             continue
         turn.close()
         conf, turn = changed, another

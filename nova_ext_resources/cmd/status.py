@@ -23,8 +23,8 @@ _PROGRAM = 'nova-ext-resources-status'
 
 _DESCRIPTION = """\
 Check whether nova-compute of this host can start with its configuration, and
-what it would offer. Run it as the user that nova-compute runs as. It changes
-nothing."""
+which resources the host would offer. Run this command as the user that
+nova-compute runs as. The command changes nothing."""
 
 _EXIT_STATUS = """\
 Exit status: 0, all is well; 1, a warning; 2, a failure: correct it before you

@@ -37,8 +37,8 @@ A name that is not installed stops the service.
 Plugins that apply allocated resources on the host, in this order.
 
 Some resources, such as cache ways, have no effect until the host applies them.
-Each of these must be served by one of the plugins, otherwise the service does
-not start.
+Each of these resources must be served by one of the plugins, otherwise the
+service does not start.
 
 Possible values: names of entry points in ``nova_ext_resources.enforcers``,
 such as ``rmd``; ``noop`` serves everything and does nothing.
@@ -68,19 +68,23 @@ Possible values: names of entry points in
         choices=[
             (
                 'refuse',
-                'such a server is refused, and Nova tries another host',
+                'the host refuses the server, and Nova tries another host',
             ),
-            ('each', 'it gets the amount in each of these cache domains'),
+            (
+                'each',
+                'the server gets the amount in each of the cache domains',
+            ),
         ],
         help="""
-What a pinned server gets whose CPUs lie in several cache domains.
+How to serve a pinned server with CPUs in several cache domains.
 
 Nova chooses the CPUs by NUMA cell, and placement allocates the resources of
-one domain. With ``each``, this host also takes the same amount of the other
-domains of the CPUs, and allocates it in placement: two domains make
-``resources:CUSTOM_LLC_WAYS=4`` eight ways. It refuses the server if one of the
-domains has too few. A server whose CPUs lie in one domain gets the same with
-both values. Servers that run keep what they have when this is changed.
+one domain. With ``each``, this host also claims the same amount in the other
+domains of the CPUs, and allocates this amount in placement: in two domains, a
+server with ``resources:CUSTOM_LLC_WAYS=4`` gets eight ways. The host refuses
+the server if one of the domains has too few units. A server with CPUs in one
+domain gets the same amount with both values. Running servers keep their
+resources when this option is changed.
 """,
     ),
     cfg.StrOpt(
@@ -88,7 +92,7 @@ both values. Servers that run keep what they have when this is changed.
         help="""
 File of the ledger: the durable record of what servers hold on this host.
 
-It must be on a local file system that survives a reboot. Unset:
+The file must be on a local file system that survives a reboot. Unset:
 ``ext_resources/<host>.sqlite`` below Nova's ``state_path``.
 """,
     ),
@@ -101,10 +105,10 @@ It must be on a local file system that survives a reboot. Unset:
 Seconds between two refreshes of the host.
 
 A refresh reads the host, restores missing settings, and publishes changes to
-placement. Every claim and release causes one at once.
+placement. Every claim and release causes a refresh at once.
 
 Each refresh sends at least one request to placement, and one more for each
-resource provider of which servers hold units. """,
+resource provider whose units servers hold. """,
     ),
     cfg.IntOpt(
         'orphaned_entry_age',
@@ -113,15 +117,15 @@ resource provider of which servers hold units. """,
         help=""" Seconds after which the
 entry of a missing server in the ledger is orphaned.
 
-A server is missing if Nova has it neither on this host nor in a move from or
-to it, and the hypervisor does not know it. nova-compute compares every ten
-minutes, and the server must be missing in each comparison. The time starts
-again if Nova or the hypervisor does not answer. In the end, the alarm
-``orphaned_entry`` replaces ``not_in_nova``.
+A server is missing if Nova has the server neither on this host nor in a
+migration from or to this host, and the hypervisor does not know the server.
+nova-compute compares every ten minutes, and the server must be missing in each
+comparison. The time starts again if Nova or the hypervisor does not answer. In
+the end, the alarm ``orphaned_entry`` replaces ``not_in_nova``.
 
-The time must not be shorter than ``[DEFAULT] long_rpc_timeout``, because
-Nova's records may be late by one call; nor shorter than two comparisons, which
-are further apart if ``refresh_interval`` is longer than ten minutes. Otherwise
+The time must be at least ``[DEFAULT] long_rpc_timeout``, because Nova's
+records may be late by one call, and at least the time of two comparisons,
+which is longer if ``refresh_interval`` exceeds ten minutes. Otherwise
 nova-compute logs a warning and uses the longest of these times. """,
     ),
     cfg.BoolOpt(
@@ -135,8 +139,8 @@ nova-compute releases them. With it, nova-compute asks Nova and the hypervisor
 once more about each server. It releases an entry only if all answers prove
 that the server is gone, at most five entries after each comparison. A missing
 record in Nova is no proof. If more than three entries, and more than half of
-all, have no server in Nova, none is released, because Nova's answer may be
-wrong. Allocations in placement are not changed. """,
+all entries, have no server in Nova, nova-compute releases no entry, because
+Nova's answer may be wrong. Allocations in placement are not changed. """,
     ),
     cfg.StrOpt(
         'host_config_dir',
@@ -154,8 +158,8 @@ Unset: there is no such file.
         help="""
 Start nova-compute with releases of Nova that this package was not tested with.
 
-It logs a warning then. With a release that lacks what this package changes,
-nova-compute does not start in any case.
+nova-compute then logs a warning. If a release of Nova lacks code that this
+package changes, nova-compute does not start in any case.
 """,
     ),
 )

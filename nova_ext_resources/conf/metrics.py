@@ -23,9 +23,9 @@ OPTS = (
 Address on which to listen: an IPv4 or IPv6 address of this host.
 
 There is no authentication, and metrics name servers and projects. On any
-address other than loopback, everyone who can reach the port can read them. If
-the host does not have the address at the start, the service tries again until
-it has. """,
+address other than loopback, everyone who can reach the port can read the
+metrics. If the host does not have the address at the start, the service tries
+again until the host has the address. """,
     ),
     cfg.PortOpt(
         'port',
@@ -41,9 +41,9 @@ listen. 0: metrics and health are not served. """,
         help=""" Largest number of
 servers with their own series in the metrics. 0: no limit.
 
-The servers that came first have them. The resources of all others are added up
-under ``server="other"``, and ``nova_ext_resources_servers_left_out`` counts
-these servers.
+The servers that came first get their own series. The resources of all other
+servers are added up under ``server="other"``, and
+``nova_ext_resources_servers_left_out`` counts these servers.
 """,
     ),
 )

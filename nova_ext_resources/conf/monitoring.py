@@ -39,8 +39,8 @@ disabled again, these groups are removed at the next start of the service.
         help="""
 Seconds between two sweeps over all servers. Rates are means over this time.
 
-A sweep reads three small files per server and last-level cache. For each, the
-kernel interrupts a CPU of that cache for a moment to read the counter.
+A sweep reads three small files per server and last-level cache. For each file,
+the kernel interrupts a CPU of the cache for a moment to read the counter.
 """,
     ),
     cfg.StrOpt(
@@ -53,9 +53,9 @@ kernel interrupts a CPU of that cache for a moment to read the counter.
         help="""
 Which servers are monitored.
 
-The CPU has few monitoring ids. One is kept for each free class of service.
-Servers that hold resources come first. An alarm reports servers for which no
-monitoring id is left.
+The CPU has few monitoring ids. One monitoring id is kept for each free class
+of service. Servers that hold resources come first. An alarm reports servers
+for which no monitoring id is left.
 """,
     ),
 )

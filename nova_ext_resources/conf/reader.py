@@ -41,8 +41,8 @@ def read_conf(
         raise exception.InvalidConfiguration(
             option='[ext_resources] host_config_dir',
             value=extra_dir,
-            reason=f'there is no file {extra} for host {host}; create it, '
-            'empty if this host needs no options of its own',
+            reason=f'there is no file {extra} for host {host}; create the '
+            'file, empty if this host needs no options of its own',
         )
     return _parse(files, folders, extra)
 

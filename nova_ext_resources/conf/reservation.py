@@ -22,7 +22,8 @@ GROUP = cfg.OptGroup(
     'ext_resources_reservation',
     title='Reservations',
     help='Where reservations of capacity are kept, and how their manager '
-    'works. All programs that read or change them need the same database.',
+    'works. All programs that read or change reservations need the same '
+    'database.',
 )
 
 #: Keeps what is reserved within nova-scheduler.
@@ -41,20 +42,20 @@ OPTS = (
         'connection',
         secret=True,
         help="""
-URL of the database that keeps the reservations, as SQLAlchemy reads it.
+SQLAlchemy URL of the database that keeps the reservations.
 
-An empty database gets its tables when it is used for the first time. A
-program that cannot reach it promises nothing, and releases nothing.
+An empty database gets its tables at its first use. A program that cannot reach
+the database promises no capacity, and releases no capacity.
 
 Possible values:
 
 * empty, the default: an embedded SQLite database, the file
-  ``ext_resources/reservations.db`` below Nova's ``state_path``, for commands
-  alone, all on one machine. Services refuse to start: nova-scheduler with
-  ReservationFilter, blazar-manager and nova-ext-resources-reservations, but
-  with ``--once``
-* ``sqlite:////FILE``: another file, with four slashes because its path begins
-  with one; it must not be on a network file system
+  ``ext_resources/reservations.db`` below Nova's ``state_path``, only for
+  commands, all on one machine. The services refuse to start: nova-scheduler
+  with ReservationFilter, blazar-manager, and nova-ext-resources-reservations
+  without ``--once``
+* ``sqlite:////FILE``: another file, which must not be on a network file
+  system; the last of the four slashes begins the path
 * ``mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4``: MariaDB or MySQL
 * ``postgresql+psycopg2://USER:PASSWORD@HOST/NAME``: PostgreSQL
 """,
@@ -67,24 +68,24 @@ Possible values:
         help="""
 Seconds between two passes of nova-ext-resources-reservations.
 
-A state of a reservation is written so many seconds late at most. What is
-promised does not depend on it.
+The state of a reservation is written at most this many seconds late. Promised
+capacity does not depend on this option.
 """,
     ),
     cfg.IntOpt(
         'keep_ended',
         min=0,
         help="""
-Seconds for which nova-ext-resources-reservations keeps what is over.
+Seconds for which nova-ext-resources-reservations keeps finished reservations.
 
-Reservations that have ended, expired or been cancelled for so long are deleted
-with their history.
+Reservations that ended, expired or were cancelled longer ago are deleted with
+their history.
 
 Possible values:
 
-* not set, the default: all are kept for good
-* 0: they are deleted in the pass after their end
-* 7776000: for 90 days
+* not set, the default: finished reservations are kept forever
+* 0: reservations are deleted in the pass after their end
+* 7776000: finished reservations are kept for 90 days
 """,
     ),
     cfg.IntOpt(
@@ -97,9 +98,9 @@ Seconds from now within which a reservation of a project must start.
 A later start is refused, and so is a delay beyond this time. ``openstack
 extended reservation limit set`` sets another number for a project. All
 programs that make reservations need this option and the next three. The four
-do not bound reservations without a project, and a reservation that is made
-already keeps its start, length and number of servers. The default is a year;
-0: each starts now; -1: no limit.
+options do not limit reservations without a project, and an existing
+reservation keeps its start, length and number of servers. The default is a
+year; 0: each reservation starts now; -1: no limit.
 """,
     ),
     cfg.IntOpt(
@@ -109,10 +110,10 @@ already keeps its start, length and number of servers. The default is a year;
         help="""
 Seconds that a reservation of a project may last, from its start on.
 
-A longer reservation is refused, and so is one without an end. ``openstack
-extended reservation limit set`` sets another number for a project. Together
-with ``max_ahead``, this option bounds the end as well. The default is a year;
-0 or -1: no limit, also no end.
+A longer reservation is refused, and so is a reservation without an end.
+``openstack extended reservation limit set`` sets another number for a project.
+Together with ``max_ahead``, this option limits the end as well. The default is
+a year; 0 or -1: no limit, and reservations without an end are allowed.
 """,
     ),
     cfg.IntOpt(
@@ -120,14 +121,15 @@ with ``max_ahead``, this option bounds the end as well. The default is a year;
         default=1000,
         min=-1,
         max=10000,
-        help='Servers of one reservation of a project. 0 or -1: no limit.',
+        help='Most servers that one reservation of a project may have. 0 or '
+        '-1: no limit.',
     ),
     cfg.IntOpt(
         'project_reservations',
         default=100,
         min=-1,
-        help='Reservations that a project may have, but for those that are '
-        'over. 0 or -1: any number.',
+        help='Most reservations that a project may have, without finished '
+        'ones. 0 or -1: no limit.',
     ),
     cfg.IntOpt(
         'end_notice',
@@ -136,30 +138,31 @@ with ``max_ahead``, this option bounds the end as well. The default is a year;
         help="""
 Seconds before the end of a reservation at which a notice is given.
 
-nova-ext-resources-reservations writes then into the history and the log of the
-reservation that its end is near, and what becomes of its servers. 0 gives no
-notice.
+nova-ext-resources-reservations then writes to the log and to the history of
+the reservation that the end is near, and what happens to the servers. 0: no
+notice is given.
 """,
     ),
     cfg.IntOpt(
         'blocking_seconds',
         min=-1,
         help="""
-Seconds before its start from which on room that is reserved is held.
+Seconds before the start of a reservation at which its capacity is held.
 
-For clouds without ReservationFilter in nova-scheduler, and with none else:
-nova-ext-resources-reservations allocates the room of servers that are planned
-to consumers of its own in placement, so that nova-scheduler gives it to
-nobody, and releases it when they come. Nobody uses it meanwhile. It also
-shelves servers that wait for their reservation, and unshelves them at its
+Only for clouds without ReservationFilter in nova-scheduler.
+nova-ext-resources-reservations allocates the capacity of planned servers to
+its own consumers in placement, so that nova-scheduler gives the capacity to no
+other server, and releases the capacity when the planned servers come. The
+capacity is not used meanwhile. nova-ext-resources-reservations also shelves
+servers that wait for their reservation, and unshelves these servers at its
 start.
 
 Possible values:
 
-* not set, the default: nothing is held
-* -1: from the moment of the reservation
-* 0: from its start on
-* 86400: from a day before
+* not set, the default: no capacity is held
+* -1: capacity is held as soon as the reservation is made
+* 0: capacity is held from the start of the reservation
+* 86400: capacity is held from one day before the start
 """,
     ),
     cfg.IntOpt(
@@ -167,55 +170,58 @@ Possible values:
         default=300,
         min=0,
         help="""
-Seconds for which a clock must go steadily until it is trusted.
+Seconds for which the clock must run without a step before it is trusted.
 
-A clock may be wrong when a machine starts, or after it was set by mistake.
+A clock may be wrong when a machine starts, or after a mistake of an operator.
+Until the clock has run for this time without a step,
 nova-ext-resources-reservations ends, expires and deletes no reservation, frees
-no place and has no server go until it has watched the clock for so long
-without a step. 0 trusts the clock at once, as ``--once`` does.
+no place, and shelves and deletes no server. 0: the clock is trusted at once,
+as with ``--once``.
 """,
     ),
     cfg.ListOpt(
         'webhook_urls',
         default=[],
         help="""
-URLs that notifications of reservations may be sent to, and all below them.
+URLs to which notifications of reservations may be sent, with all URLs below.
 
-The manager sends them, from a network that may reach more than those who
-subscribe. Needed by the manager and by all programs that make subscriptions.
+The manager sends the notifications, and its network may reach addresses that
+subscribers cannot reach. Needed by the manager and by all programs that make
+subscriptions.
 
 Possible values:
 
-* empty, the default: all URLs of https
-* ``https://hooks.example.org/cloud,http://10.1.2.3:8080``: URLs that begin so,
-  path for path, and no others. Only those that are named here may be of http
+* empty, the default: all https URLs
+* ``https://hooks.example.org/cloud,http://10.1.2.3:8080``: only these URLs,
+  and URLs in folders below their paths. Only URLs that are listed here may use
+  http
 """,
     ),
     cfg.ListOpt(
         'webhook_networks',
         default=[],
         help="""
-Networks that notifications may be sent to although they are not public.
+Networks to which notifications may be sent although they are not public.
 
-Addresses that are not of the internet are refused: of this machine, of a link
-(with the metadata service, 169.254.169.254), private, shared and reserved
-ones. A name is resolved, and all of its addresses are judged, each time that
-something is sent.
+Other addresses that are not public are refused: loopback, link-local (such as
+the metadata service, 169.254.169.254), private, shared and reserved addresses.
+Each time a notification is sent, the host name is resolved and all of its
+addresses are checked.
 
 Possible values:
 
-* empty, the default: none
-* ``10.20.0.0/16,fd12::/32``: these are allowed too
+* empty, the default: no such networks
+* ``10.20.0.0/16,fd12::/32``: these networks are allowed too
 """,
     ),
     cfg.StrOpt(
         'webhook_cafile',
         help="""
-File with the certificates of the authorities that receivers have theirs of.
+File with the CA certificates that receivers' certificates are verified with.
 
 Possible values:
 
-* not set, the default: those of the system
+* not set, the default: the CA certificates of the system
 * a path of a file in PEM format
 """,
     ),
@@ -225,9 +231,9 @@ Possible values:
         min=0.1,
         max=20.0,
         help="""
-Seconds that one notification may take, with the search for its host.
+Seconds that one notification may take, including the DNS lookup.
 
-A receiver that has not answered by then gets it again later.
+If the receiver does not answer in time, the notification is sent again later.
 """,
     ),
     cfg.IntOpt(
@@ -236,12 +242,13 @@ A receiver that has not answered by then gets it again later.
         min=3600,
         max=2592000,
         help="""
-Seconds after which a subscription is suspended that fails or is too slow.
+Seconds after which a failing or too slow subscription is suspended.
 
-So long is tried again, at growing intervals of up to an hour. A subscription
-is too slow that is told of what is older than half of this, for so long. No
-further notifications are sent then, which the log says as an error. Until
-then all events are kept in the tables for it.
+Until then, notifications are sent again, at growing intervals of up to an
+hour, and all events for the subscription are kept in the tables. A
+subscription is too slow if, for all of this time, its events are older than
+half of this time when they arrive. A suspended subscription gets no further
+notifications, and the log has an error.
 """,
     ),
     cfg.IntOpt(
@@ -249,15 +256,16 @@ then all events are kept in the tables for it.
         default=20,
         min=0,
         help="""
-Subscriptions that a project may have, with those that are suspended.
+Most subscriptions that a project may have, including suspended ones.
 
-Each has the manager send requests, two at a time for one project. Needed by
-all programs that make subscriptions; operators are not bounded.
+The manager sends requests for each subscription, two at a time for one
+project. Needed by all programs that make subscriptions. Subscriptions of
+operators are not limited.
 
 Possible values:
 
 * 20, the default
-* 0: only operators subscribe
+* 0: only operators may subscribe
 """,
     ),
     cfg.IntOpt(
@@ -265,24 +273,26 @@ Possible values:
         default=300,
         min=15,
         help="""
-Seconds between two looks at what is available, for subscriptions of capacity.
+Seconds between two readings of free capacity, for subscriptions of capacity.
 
-Each reads all hosts from placement, beside the passes of the manager. Without
-such subscriptions, and without ``metrics_file``, nothing is read.
+Each reading asks placement for all hosts, in parallel with the passes of the
+manager. Without such subscriptions, and without ``metrics_file``, the manager
+reads no capacity.
 """,
     ),
     cfg.StrOpt(
         'metrics_file',
         help="""
-File to which metrics of what is reserved are written, for Prometheus.
+File to which metrics of reservations are written, for Prometheus.
 
-Its node exporter reads all files of one folder that end with ``.prom``
-(``--collector.textfile.directory``). nova-ext-resources-reservations writes it
-every ``capacity_interval`` seconds, as a whole.
+The node exporter of Prometheus reads all files of one folder whose names end
+with ``.prom`` (``--collector.textfile.directory``).
+nova-ext-resources-reservations writes the whole file anew every
+``capacity_interval`` seconds.
 
 Possible values:
 
-* not set, the default: none is written
+* not set, the default: no file is written
 * ``/var/lib/node_exporter/reservations.prom``: a path in a folder that the
   user of the manager can write to
 """,
@@ -325,9 +335,9 @@ def get_connection(conf: cfg.ConfigOpts) -> str:
     raise exception.InvalidConfiguration(
         option=f'[{GROUP.name}] connection',
         value=None,
-        reason='it is empty in the configuration of this service, which '
-        'cannot know of any reservation then; set it to the database that '
-        'the commands "openstack extended reservation" use',
+        reason='the option is empty in the configuration of this service, '
+        'which then cannot see any reservation; set the option to the '
+        'database that the commands "openstack extended reservation" use',
     )
 
 
@@ -349,8 +359,9 @@ def find_lead(conf: cfg.ConfigOpts, filters: Iterable[str]) -> int | None:
             option=f'[{GROUP.name}] blocking_seconds',
             value=lead,
             reason=f'[filter_scheduler] enabled_filters has {_FILTER}, which '
-            'keeps the same room itself, and would refuse reserved servers '
-            'for what is held. Unset blocking_seconds, or take the filter out',
+            'keeps reserved capacity free itself, and would refuse reserved '
+            'servers because of the held capacity. Unset blocking_seconds, or '
+            'remove the filter',
         )
     return lead
 
@@ -370,17 +381,17 @@ def find_connection(conf: cfg.ConfigOpts) -> str:
         return url
     folder = state.find_folder(conf)
     reason = (
-        'it is empty, and no option state_path says where Nova keeps its '
-        'state; name the configuration files of Nova, or set it'
+        'the option is empty, and [DEFAULT] state_path of Nova is not set; '
+        'name the configuration files of Nova, or set connection'
     )
     if folder:
         try:
             os.makedirs(folder, mode=0o750, exist_ok=True)
         except OSError as err:
             reason = (
-                f'it is empty, and the folder of the embedded database '
-                f'cannot be made: {err}. Run the command as the user that '
-                'Nova runs as, or set it'
+                f'the option is empty, and the folder of the embedded '
+                f'database cannot be created: {err}. Run the command as the '
+                'user that Nova runs as, or set connection'
             )
         else:
             return f'sqlite:///{os.path.join(folder, _FILE)}'
@@ -398,7 +409,6 @@ def _check_file(url: str) -> None:
         raise exception.InvalidConfiguration(
             option=f'[{GROUP.name}] connection',
             value=url,
-            reason='it names no file that is the same for all programs; write '
-            'a path that begins with a slash, so that there are four of them: '
-            'sqlite:////FILE',
+            reason='the URL does not name the same file for all programs; '
+            'write an absolute path, with four slashes: sqlite:////FILE',
         )

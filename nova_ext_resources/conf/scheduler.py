@@ -28,7 +28,7 @@ OPTS = (
         help="""
 How much ExtendedResourcesWeigher counts beside the other weighers.
 
-An aggregate overrides it for its hosts with metadata of the same name.
+An aggregate overrides the option for its hosts with metadata of the same name.
 
 Possible values:
 
@@ -43,9 +43,9 @@ Possible values:
         help="""
 How much ReservationWeigher counts beside the other weighers.
 
-It prefers hosts where the least time stays unused between the end of the
-server and the next promise. An aggregate overrides it for its hosts with
-metadata of the same name.
+The weigher prefers hosts with the shortest unused time between the end of the
+server and the next promise to a reservation. An aggregate overrides the option
+for its hosts with metadata of the same name.
 
 Possible values:
 
@@ -77,8 +77,8 @@ with ``spread`` or ``pack``, such as
         help="""
 Resource classes whose hosts are kept for servers that request them.
 
-A server that does not request such a class prefers hosts that have none of it,
-or little of it left.
+A server that does not request such a class prefers hosts that have no units,
+or few free units, of the class.
 
 Possible values:
 

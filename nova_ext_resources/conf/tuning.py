@@ -33,9 +33,9 @@ disabled, free units are divided evenly.
         help="""
 Only record what tuning would change, and why.
 
-This is the default, so that you can see what tuning would do before it does.
-For each resource of each domain, only the next step is recorded: without that
-step, the following ones are not known.
+This is the default, so that you can see the steps of tuning before it changes
+servers. For each resource of each domain, only the next step is recorded: the
+steps after it depend on its effect, and are not known.
 """,
     ),
     cfg.FloatOpt(
@@ -46,9 +46,9 @@ step, the following ones are not known.
         help="""
 Seconds between two rounds.
 
-A round makes at most one step for each resource of each domain. It needs a new
-sweep of monitoring, so a shorter interval than that of monitoring has no
-effect.
+A round makes at most one step for each resource of each domain. Each round
+needs a new sweep of monitoring, so an interval shorter than the interval of
+monitoring has no effect.
 """,
     ),
     cfg.FloatOpt(
@@ -57,9 +57,9 @@ effect.
         min=0.01,
         max=1.0,
         help="""
-Pressure above which a server gets more, from 0 (no pressure) to 1.
+Pressure above which a server gets more units, from 0 (no pressure) to 1.
 
-The lower it is, the more servers are tuned.
+The lower the value, the more servers are tuned.
 """,
     ),
     cfg.FloatOpt(
@@ -68,11 +68,11 @@ The lower it is, the more servers are tuned.
         min=0.0,
         max=0.99,
         help="""
-Pressure below which a server no longer gets more. Less than ``want_above``.
+Pressure below which a server gets no more units. Less than ``want_above``.
 
-A server whose pressure exceeds that of another server by more than the
-difference of the two options gives it no units, unless more units did not help
-the server earlier.
+A server gives no units to a server whose pressure is lower by more than the
+difference of the two options. Exception: earlier, more units did not help the
+giving server.
 """,
     ),
     cfg.FloatOpt(
@@ -81,11 +81,11 @@ the server earlier.
         min=1.0,
         max=3600.0,
         help="""
-Seconds after a change of a server in which it is not changed again.
+Seconds after a change during which the same server is not changed again.
 
-After that time, tuning decides whether the step stays. If the measurements
-vary much, it waits for up to 32 of them. The time is never shorter than three
-rounds. A cache of many megabytes takes seconds to fill.
+After this time, tuning decides whether to keep the change. If the measurements
+vary much, tuning waits for up to 32 measurements. The time is never shorter
+than three rounds. A cache of many megabytes takes seconds to fill.
 """,
     ),
     cfg.IntOpt(
@@ -104,7 +104,7 @@ The most cache ways that one server gains or loses in a step.
         max=100,
         help="""
 The most memory bandwidth that one server gains or loses in a step, in percent
-of the domain's bandwidth. It is at least one unit of the hardware.
+of the domain's bandwidth. The step is at least one unit of the hardware.
 """,
     ),
     cfg.StrOpt(
@@ -112,9 +112,9 @@ of the domain's bandwidth. It is at least one unit of the hardware.
         help="""
 File with every change and its reason, one JSON object per line.
 
-Before it reaches 10 MB it is renamed: ``.1`` is appended, and an earlier file
-of that name is replaced. Unset: ``ext_resources/<host>-tuning.jsonl`` below
-Nova's ``state_path``.
+Before the file reaches 10 MB, ``.1`` is appended to its name, and an earlier
+file of this name is replaced. Unset: ``ext_resources/<host>-tuning.jsonl``
+below Nova's ``state_path``.
 """,
     ),
 )

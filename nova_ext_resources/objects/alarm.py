@@ -113,7 +113,7 @@ _CRITICAL = (
     (
         ENFORCER_FAILED,
         'enforcer',
-        'An enforcer cannot report what is applied.',
+        'An enforcer cannot report the applied settings.',
     ),
     (
         RESCTRL_MISSING,
@@ -221,13 +221,13 @@ _WARNING = (
     (
         PROVIDER_CONFIG,
         'provider and resource class',
-        "A provider configuration file of Nova's names inventory that a "
+        'A provider configuration file of Nova names inventory that a '
         'provider already has.',
     ),
     (
         POOL_NOT_READ,
         'pool',
-        'A pool of several hosts cannot be read; its last values stay.',
+        'A pool of several hosts cannot be read; its last values stay valid.',
     ),
     (
         POOL_OVERALLOCATED,

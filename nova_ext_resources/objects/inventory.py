@@ -93,8 +93,8 @@ class Inventory:
             )
         if amount > self.total * self.allocation_ratio:
             return (
-                f'this provider has {self.total} in total; request fewer, or '
-                'another host'
+                f'this provider has {self.total} in total; request fewer '
+                'units, or another host'
             )
         if amount % self.step_size:
             return f'the amount must be a multiple of {self.step_size}'

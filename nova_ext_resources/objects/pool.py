@@ -51,7 +51,8 @@ class Reading:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= self.total:
                 raise ValueError(
-                    f'{name} is {value}, of a total of {self.total}'
+                    f'{name} is {value}, but must be from 0 to the total '
+                    f'{self.total}'
                 )
 
 

@@ -53,9 +53,9 @@ def find_trait_error(name: str) -> str:
     """Explain why the compute node cannot get a trait; '' if it can."""
     if not _CUSTOM_TRAIT.fullmatch(name) or name == OWNER_TRAIT:
         return (
-            f'trait {name!a} is not for the compute node: Nova itself reports '
-            f'those that do not begin with {CUSTOM}, and {OWNER_TRAIT} is on '
-            'providers of this package only'
+            f'trait {name!a} is not allowed on the compute node: Nova itself '
+            f'reports traits that do not begin with {CUSTOM}, and '
+            f'{OWNER_TRAIT} is only for providers of this package'
         )
     return ''
 

@@ -349,7 +349,7 @@ class SetupTest(base.BlazarTestCase):
         path = f'{self.folder}/wrong.conf'
         for text, reason in (
             ('[ext_resources_reservation]\nconection = x', 'conection'),
-            ('', 'it is empty in the configuration of this service'),
+            ('', 'the option is empty in the configuration of this service'),
             # The commands would keep a file of their own there.
             (f'[DEFAULT]\nstate_path = {self.folder}', 'of this service'),
             ('no section', 'wrong.conf'),

@@ -106,7 +106,7 @@ class TestMessage(base.TestCase):
     def test_a_reason_that_is_a_sentence_has_one_full_stop(self) -> None:
         error = exception.DiscoveryFailed(plugin='rmd', reason='Start it.')
 
-        self.assertIn('host: Start it. Its last', str(error))
+        self.assertIn('host: Start it. An earlier', str(error))
         self.assertEqual('Start it.', error.reason)  # type: ignore[attr-defined]
 
     def test_an_argument_that_is_missing_is_a_bug(self) -> None:

@@ -37,7 +37,7 @@ def make_no_server(name: str) -> exceptions.CommandError:
     """Return what a user is told of a server that Nova does not have."""
     return exceptions.CommandError(
         f'There is no server {name}, or it was deleted; "openstack server '
-        'list --all-projects" has those that exist.'
+        'list --all-projects" lists the existing servers.'
     )
 
 
@@ -75,8 +75,8 @@ class CloudCommand(command.Command):
             return found[0]
         if found:
             raise exceptions.CommandError(
-                f'{len(found)} servers have the name {name}; name one by its '
-                f'uuid: {", ".join(found)}'
+                f'{len(found)} servers have the name {name}; name the server '
+                f'by its uuid: {", ".join(found)}'
             )
         raise make_no_server(name)
 
@@ -127,7 +127,7 @@ class CloudCommand(command.Command):
                 states = self.nova.list_compute_services()
             except exception.ComputeUnavailable as err:
                 self.log.warning(
-                    'Which compute services are down is not known: %s', err
+                    'The states of compute services are not known: %s', err
                 )
         return services.Services(nodes=nodes, states=states)
 
@@ -148,10 +148,10 @@ def add_units(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say where to read what hosts have published."""
     config_files.add_arguments(
         parser,
-        title='which units servers have',
+        title='units of servers',
         use='of Nova, for the database of the reservations, in which '
-        'schedulers note what hosts publish; may be repeated (default: '
-        'amounts alone are shown)',
+        'schedulers record the published state of hosts; may be repeated '
+        '(default: only amounts are shown)',
     )
 
 
@@ -191,8 +191,8 @@ def asking() -> Iterator[None]:
             raise
         raise AdministratorsOnly(
             f'Placement does not let this user {err.action}: only '
-            'administrators may do this. Name the credentials of one, for '
-            'example with --os-cloud.'
+            'administrators may do this. Use the credentials of an '
+            'administrator, for example with --os-cloud.'
         ) from err
 
 

@@ -62,7 +62,7 @@ A multiple of twice the sockets. With 48 on two sockets, the first has
         help="""
 How many ways of each cache, from the lowest, are kept for the host.
 
-There must be fewer than ``ways``.
+The number must be less than ``ways``.
 """,
     ),
     cfg.IntOpt(

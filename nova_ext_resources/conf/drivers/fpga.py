@@ -26,8 +26,8 @@ OPTS = (
         help="""
 Resource class of the regions.
 
-Use one of your own if Cyborg reports ``FPGA`` in the same cloud, and flavors
-must tell both apart. Change it only while no server holds any.
+Use a custom class if Cyborg reports ``FPGA`` in the same cloud and flavors
+must distinguish the two. Change the class only while no server holds regions.
 
 Possible values:
 
@@ -43,7 +43,7 @@ Cards and regions that this host keeps for itself.
 
 Possible values: PCI addresses of cards, such as ``0000:3b:00.0``, which stand
 for all their regions, or names of regions, such as ``0000:3b:00.0-port1``.
-The name of the resource provider of a region ends with it.
+The name of a region's resource provider ends with the name of the region.
 """,
     ),
 )

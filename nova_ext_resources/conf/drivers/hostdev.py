@@ -26,8 +26,8 @@ OPTS = (
         help="""
 Resource classes of the devices that guests get.
 
-Of the devices that a server holds, its guest gets those whose names are PCI
-addresses. Others are counted only, such as the ports of an FPGA. Compare
+The guest of a server gets the held devices whose names are PCI addresses.
+Other devices, such as the ports of an FPGA, are only counted. Compare
 ``resource_class`` in ``[ext_resources_sriov]`` and ``[ext_resources_fpga]``.
 
 A change applies to a server when its guest is started the next time, by a hard

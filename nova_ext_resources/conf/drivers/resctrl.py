@@ -43,13 +43,15 @@ Change it for tests only.
         help="""
 Users that libvirt runs QEMU as, by name or by number.
 
-A process is taken for a server whose CPUs float if its command line names the
-server and its user is one of these, root, or that of nova-compute. List the
-user of ``user`` in libvirt's ``qemu.conf``. Use the number if nova-compute
-runs in a container that does not know the name.
+If the CPUs of a server float, a process belongs to the server if the command
+line of the process names the server, and the process runs as one of these
+users, as root, or as the user of nova-compute. List the value of ``user`` in
+libvirt's ``qemu.conf``. Use the number if nova-compute runs in a container
+that does not know the name.
 
-List no user that runs anything else: a program of such a user can use the
-cache ways and the bandwidth of a server if its command line names that server.
+Do not list users that run other programs: a program of such a user can use the
+cache ways and the bandwidth of a server if the command line of the program
+names the server.
 """,
     ),
     cfg.StrOpt(
@@ -86,18 +88,18 @@ applies to last-level and to level-2 caches.
         help="""
 Ways of each last-level cache in the burst pool.
 
-They are published as CUSTOM_LLC_WAYS_BURST, and not as CUSTOM_LLC_WAYS. A
-server always has the burst ways that it requests, and uses more while some of
-the pool are free. In a cache where no server of the pool runs, the processes
-and servers without ways of their own use them.
+Burst ways are published as CUSTOM_LLC_WAYS_BURST, and not as CUSTOM_LLC_WAYS.
+A server always has the burst ways that it requests, and uses more burst ways
+while some are free. In a cache where no server of the pool runs, processes and
+servers without ways of their own use the burst ways.
 
-Before you decrease it, move away the servers that would no longer fit:
-otherwise their settings can no longer be applied. It has no effect on a CPU
-whose last-level cache the kernel does not control.
+Before you decrease the number, move away the servers that would no longer fit:
+otherwise their settings can no longer be applied. The option has no effect on
+a CPU whose last-level cache the kernel does not control.
 
 Possible values:
 
-* 0: there is no such pool
+* 0: there is no burst pool
 * at most the ways of the cache without ``reserved_ways``
 """,
     ),
@@ -109,14 +111,14 @@ Possible values:
         help="""
 Ways of each last-level cache in the shared pool.
 
-Places in this pool are published as CUSTOM_LLC_WAYS_SHARED. All servers in it
-use the same ways of every last-level cache, and one class of service, which is
-reserved if this is not 0. While no server is in the pool, the processes and
-servers without ways of their own use them.
+Places in this pool are published as CUSTOM_LLC_WAYS_SHARED. All servers in the
+pool use the same ways of every last-level cache, and one class of service,
+which is reserved if the option is not 0. While no server is in the pool,
+processes and servers without ways of their own use the shared ways.
 
 Possible values:
 
-* 0: there is no such pool
+* 0: there is no shared pool
 * at most the ways of the cache without ``reserved_ways`` and ``burst_ways``
 """,
     ),
@@ -128,8 +130,8 @@ Possible values:
         help="""
 Places in the pool of shared ways, for each last-level cache.
 
-It limits how many servers share the pool. It has no effect if ``shared_ways``
-is 0.
+This is the largest number of servers in the pool. The option has no effect if
+``shared_ways`` is 0.
 """,
     ),
     cfg.IntOpt(
@@ -140,10 +142,10 @@ is 0.
         help="""
 Memory bandwidth of each last-level cache domain in MB per second.
 
-The kernel does not report it. It is needed to publish
+The kernel does not report this value. The value is needed to publish
 CUSTOM_MEMORY_BANDWIDTH_MBPS where the kernel counts in MB per second (mounted
 with ``mba_MBps``) or in the absolute units of AMD. Elsewhere bandwidth is
-published in percent, and this value is needed only for fine tuning.
+published in percent, and the value is needed only for fine tuning.
 
 Possible values:
 

@@ -70,8 +70,8 @@ only.
 File with the client certificate (PEM) of this host.
 
 Required if RMD runs with ``clientauth = challenge``, which is its default.
-With ``authorization = signature`` it must be one of RMD's admin
-certificates, because no other has all permissions that are needed here.
+With ``authorization = signature`` it must be one of RMD's admin certificates,
+because only admin certificates have all permissions that are needed here.
 """,
     ),
     cfg.StrOpt(
@@ -109,9 +109,9 @@ Refused over plain http to another host.
 Classes of service of this host: the smaller ``num_closids`` of
 ``/sys/fs/resctrl/info/L3`` and ``/sys/fs/resctrl/info/MB``.
 
-RMD does not report it. RMD keeps two of them for itself; they are published
-as reserved units of CUSTOM_RDT_CLOS. 8 is right for Skylake and Cascade
-Lake.
+RMD does not report this number. RMD keeps two classes of service for itself,
+which are published as reserved units of CUSTOM_RDT_CLOS. 8 is right for
+Skylake and Cascade Lake.
 """,
     ),
     cfg.StrOpt(
@@ -125,8 +125,8 @@ Lake.
         help="""
 The value of ``[rdt] mbaMode`` in RMD's rmd.toml.
 
-RMD does not report it, and refuses a limit in the other unit. If RMD reports
-that it can limit memory bandwidth, the bandwidth is published as
+RMD does not report its mode, and refuses a limit in the other unit. If RMD
+reports that it can limit memory bandwidth, the bandwidth is published as
 CUSTOM_MEMORY_BANDWIDTH_PERCENT or CUSTOM_MEMORY_BANDWIDTH_MBPS.
 """,
     ),
@@ -138,13 +138,14 @@ CUSTOM_MEMORY_BANDWIDTH_PERCENT or CUSTOM_MEMORY_BANDWIDTH_MBPS.
         help="""
 Memory bandwidth of each last-level cache domain in MB per second.
 
-RMD does not report it. Required to publish CUSTOM_MEMORY_BANDWIDTH_MBPS with
-``mba_mode = mbps``; not used with other modes.
+RMD does not report this value. Required to publish
+CUSTOM_MEMORY_BANDWIDTH_MBPS with ``mba_mode = mbps``; not used with other
+modes.
 
 Possible values:
 
 * 0: no memory bandwidth is published in MB per second
-* what a benchmark such as STREAM reaches on one domain
+* the result of a benchmark such as STREAM on one domain
 """,
     ),
     cfg.IntOpt(
@@ -155,7 +156,7 @@ Possible values:
         help="""
 Ways of RMD's best-effort pool, ``[CachePool] besteffort`` of rmd.toml.
 
-RMD reports only which of them are free. They are published as
+RMD reports only the free ways of the pool. The ways are published as
 CUSTOM_LLC_WAYS_BURST. Ways that RMD has allocated to a server beyond its
 minimum stay allocated while the server runs.
 
@@ -173,10 +174,10 @@ Possible values:
         help="""
 How many servers may share RMD's shared pool on each last-level cache.
 
-RMD does not count them. The places are published as CUSTOM_LLC_WAYS_SHARED.
-All servers of the pool become one workload of RMD, because RMD does not start
-again if it has two shared workloads on record. So no other software may create
-a shared workload.
+RMD does not count these servers. The places are published as
+CUSTOM_LLC_WAYS_SHARED. All servers of the pool become one workload of RMD,
+because RMD cannot restart with two shared workloads on record. Other software
+must not create shared workloads.
 
 Possible values:
 

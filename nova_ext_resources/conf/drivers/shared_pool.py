@@ -12,7 +12,7 @@ GROUP = cfg.OptGroup(
     'ext_resources_shared_pool',
     title='Pools of several hosts',
     help='Reports pools of storage or licences that belong to no host, and '
-    'ties this host to those that it reaches.',
+    'connects this host to the pools that it reaches.',
 )
 
 OPTS = (
@@ -22,9 +22,9 @@ OPTS = (
         help="""
 Pools that this host reaches.
 
-It is read at the start, and again when it has changed. Hosts that reach the
-same pool must have the same entry for it. Move a new file into place (``mv``)
-instead of writing into the old one: a host leaves a pool that is missing from
+The file is read at the start, and after each change. Hosts that reach the same
+pool must have the same entry for the pool. Move a new file into place (``mv``)
+instead of writing into the old file: a host leaves a pool that is missing from
 the file.
 
 Possible values: path of a YAML file
@@ -38,8 +38,8 @@ Possible values: path of a YAML file
         help="""
 Seconds from one reading of a pool to the next.
 
-Pools are read in the rounds of ``[ext_resources] refresh_interval``, so that
-less than that has no effect.
+Pools are read in the rounds of ``[ext_resources] refresh_interval``, so a
+shorter time has no effect.
 """,
     ),
     cfg.IntOpt(
@@ -48,8 +48,8 @@ less than that has no effect.
         min=1,
         max=600,
         help="""
-Seconds that ``ceph df`` and HTTP servers get to answer. Meanwhile the last
-good values are used, without a wait. """,
+Seconds that ``ceph df`` and HTTP servers get to answer. Until an answer comes,
+the last good values are used. """,
     ),
     cfg.StrOpt(
         'ceph_command',
@@ -69,8 +69,8 @@ Certificates of authorities for ``https``.
 
 Possible values:
 
-* '': those of the Python package ``certifi``, or of the system where that was
-  changed so
+* '': the certificates of the Python package ``certifi``, or of the system if
+  ``certifi`` was changed to use these
 * path of a file
 """,
     ),

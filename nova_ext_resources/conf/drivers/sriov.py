@@ -25,8 +25,8 @@ OPTS = (
         help="""
 Resource class of the virtual functions.
 
-Use one that Nova does not report: compare ``resource_class`` in ``[pci]
-device_spec``. Change it only while no server holds any.
+Use a class that Nova does not report: compare ``resource_class`` in ``[pci]
+device_spec``. Change the class only while no server holds virtual functions.
 
 Possible values:
 
@@ -38,10 +38,10 @@ Possible values:
         'physical_networks',
         default=[],
         help="""
-Physical networks that the cards are at.
+Physical networks to which the cards are connected.
 
-A resource provider gets the trait ``CUSTOM_PHYSNET_<NAME>`` of each, as those
-of Neutron do.
+A resource provider gets the trait ``CUSTOM_PHYSNET_<NAME>`` of each network,
+like the resource providers of Neutron.
 
 Possible values: a list of ``network:device``, where the device is the name of
 an interface or the PCI address of a physical function, such as
@@ -56,14 +56,14 @@ interfaces are renamed. A device that this host does not have is ignored.
 Functions that this host keeps for itself.
 
 Virtual functions with an interface that has an address or a route, or belongs
-to a bond, bridge, VLAN or macvlan of the host, are kept without being named
-here. Others that the host uses, such as those of its own DPDK programs, cannot
-be told from free ones.
+to a bond, bridge, VLAN or macvlan of the host, are kept without an entry here.
+Other functions that the host uses, such as functions of its own DPDK programs,
+look like free functions.
 
-Possible values: PCI addresses, or names of interfaces. That of a physical
-function stands for all its virtual functions. An address is better than a
-name: an interface vanishes while its function is in use, and then no virtual
-function without an interface is reported.
+Possible values: PCI addresses, or names of interfaces. A physical function
+stands for all its virtual functions. A PCI address is better than a name: an
+interface vanishes while its function is in use, and then no virtual function
+without an interface is reported.
 """,
     ),
     cfg.ListOpt(

@@ -128,7 +128,7 @@ def load_json(text: str | bytes) -> Any:
         found = _STRICT.decode(text)
         _check_characters(found, text)
     except RecursionError as err:
-        raise ValueError('it is nested too deeply') from err
+        raise ValueError('the JSON is nested too deeply') from err
     return found
 
 
@@ -176,11 +176,13 @@ class _Loader(yaml.SafeLoader):
         if not is_alias:
             self._sizes[node] = self._measure(node)
         elif node not in self._sizes:
-            _refuse('an alias in it stands for all of it', node.start_mark)
+            _refuse(
+                'an alias refers to the node that contains it', node.start_mark
+            )
         else:
             self._aliased += self._sizes[node]
         if self._aliased > _MAX_ALIASED:
-            _refuse('the aliases of it stand for too much', node.start_mark)
+            _refuse('aliases of this node are too large', node.start_mark)
         return node
 
     def _measure(self, node: yaml.Node) -> int:
@@ -209,7 +211,9 @@ class _Loader(yaml.SafeLoader):
                 found.encode()
         except UNREADABLE:
             kind = node.tag.rpartition(':')[2]
-            _refuse(f'{_show(node.value)} is no {kind}', node.start_mark)
+            _refuse(
+                f'{_show(node.value)} is not of type {kind}', node.start_mark
+            )
         is_odd = type(found) in (int, float) and not (
             _NUMBER.fullmatch(node.value)
         )
@@ -241,4 +245,4 @@ def load_yaml(text: str) -> Any:
     # What PyYAML raises beside its own errors, as for an escaped character
     # that does not exist.
     except (yaml.YAMLError, *UNREADABLE) as err:
-        raise ValueError(f'it is no YAML: {err}') from err
+        raise ValueError(f'not valid YAML: {err}') from err

@@ -180,7 +180,7 @@ class AgentTest(AgentTestCase):
             agent.send_signal(signal.SIGHUP)
             self.wait_until(
                 lambda: (
-                    self.log.read_text().count('stay as they were') == number  # noqa: B023
+                    self.log.read_text().count('stays in effect') == number  # noqa: B023
                 )
             )
         self.define(7)
@@ -359,7 +359,7 @@ class RefusedTest(AgentTestCase):
         (one,) = self.client.list_providers(name='cpu1.example.com_STATIC')
 
         self.assert_ends(
-            self.start(f'--node={one.rp_uuid}'), 78, 'no compute node'
+            self.start(f'--node={one.rp_uuid}'), 78, 'not a compute node'
         )
 
     def test_a_plugin_that_is_not_installed(self) -> None:
@@ -370,7 +370,7 @@ class RefusedTest(AgentTestCase):
         self.assert_ends(self.start(), 78, 'nosuch')
 
     def test_a_node_that_is_no_uuid(self) -> None:
-        self.assert_ends(self.start('--node=cpu1'), 78, 'it is no uuid')
+        self.assert_ends(self.start('--node=cpu1'), 78, 'is not a uuid')
 
     def test_a_wrong_option_of_the_log(self) -> None:
         self.write('[DEFAULT]\ndebug = maybe')

@@ -240,8 +240,8 @@ class OldInventoryStatusTest(RmdStatusTestCase):
 
         self.assertEqual(1, result)
         assert details is not None
-        self.assertIn('cpu1 itself, held by 1 consumers', details)
-        self.assertIn('moves it to the providers below', details)
+        self.assertIn('cpu1 itself, and 1 consumers hold', details)
+        self.assertIn('moves the class to the providers below', details)
         self.assertNotIn('/reshaper', details)
 
     def test_a_file_that_still_names_it(self) -> None:
@@ -254,7 +254,7 @@ class OldInventoryStatusTest(RmdStatusTestCase):
         )
 
         assert details is not None
-        self.assertIn(f'Remove it from {folder}/ways.yaml', details)
+        self.assertIn(f'Remove the class from {folder}/ways.yaml', details)
 
     def test_a_user_that_may_not_move_it(self) -> None:
         self.create_node('CUSTOM_LLC_WAYS')

@@ -204,7 +204,7 @@ class CommandTest(CommandTestCase):
         refused = self.run_command('rmd', 'resctrl')
 
         self.assertEqual(1, refused.returncode)
-        self.assertIn('it belongs to another user', refused.stderr)
+        self.assertIn('the file belongs to another user', refused.stderr)
         os.chown(self.ledger_path, 0, -1)
         self.assert_untouched(before)
 

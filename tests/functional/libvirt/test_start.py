@@ -74,4 +74,4 @@ class StartTest(base.TestCase):
             )
 
         self.assertEqual(1, ended.returncode, ended.stdout)
-        self.assertIn("Host lv1: There is no plugin 'rmdd'", ended.stdout)
+        self.assertIn("Host lv1: Plugin 'rmdd' is not installed", ended.stdout)

@@ -1341,7 +1341,7 @@ class AwayTest(reserving.ReservingTestCase):
             exception.InvalidConfiguration, self.make_filter
         )
 
-        self.assertIn('take the filter out', str(err))
+        self.assertIn('remove the filter', str(err))
 
     def test_without_a_database_the_scheduler_does_not_start(self) -> None:
         self.config.config(group=reservation.GROUP.name, connection=None)
@@ -1351,5 +1351,5 @@ class AwayTest(reserving.ReservingTestCase):
         )
 
         self.assertIn('[ext_resources_reservation] connection', str(err))
-        self.assertIn('set it to the database', str(err))
+        self.assertIn('set the option to the database', str(err))
         self.assertEqual('nova', nova.conf.CONF.project)

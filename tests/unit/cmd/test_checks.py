@@ -164,7 +164,7 @@ class HostTest(ChecksTestCase):
 
         self.assert_result(
             WARNING,
-            'takes no server that is not pinned',
+            'takes only pinned servers',
             name,
             compute={'cpu_dedicated_set': '2-7'},
         )
@@ -402,7 +402,7 @@ class DefinitionsTest(ChecksTestCase):
 
         self.assert_result(
             SUCCESS,
-            'It defines CUSTOM_CPU_SMT.',
+            'The plugin defines CUSTOM_CPU_SMT.',
             'Inventory provider cpu',
             ext_resources={'inventory_providers': 'cpu'},
             ext_resources_cpu={'path': tree.path},
@@ -417,7 +417,10 @@ class DefinitionsTest(ChecksTestCase):
         }
 
         self.assert_result(
-            SUCCESS, 'It defines FPGA.', 'Inventory provider fpga', **options
+            SUCCESS,
+            'The plugin defines FPGA.',
+            'Inventory provider fpga',
+            **options,
         )
 
         tree.kill('0000:3b:00.0')
@@ -588,7 +591,7 @@ class LedgerTest(ChecksTestCase):
 
     def test_one_that_is_still_to_be_made(self) -> None:
         self.assert_result(
-            SUCCESS, f'nova-compute will make {self.path}', 'Ledger'
+            SUCCESS, f'nova-compute will create {self.path}', 'Ledger'
         )
         self.assertFalse(os.path.exists(self.path))
 
@@ -602,7 +605,7 @@ class LedgerTest(ChecksTestCase):
             },
             'ext_resources_rmd': {'url': simulator.url},
         }
-        self.assert_result(SUCCESS, 'will make', 'Ledger', **options)
+        self.assert_result(SUCCESS, 'will create', 'Ledger', **options)
         uuid = '5f1c1d2e-0000-4000-8000-000000000001'
         requests.post(
             f'{simulator.url}/v1/workloads',

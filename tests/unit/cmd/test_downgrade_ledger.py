@@ -61,7 +61,7 @@ class DowngradeTest(base.TestCase):
             status, text = self.run_command(self.path)
 
         self.assertEqual(1, status)
-        self.assertIn('stop that first', text)
+        self.assertIn('stop the process first', text)
         self.assertIn('Nothing was changed', text)
         self.assertNotIn('ledger_path', text)
         self.assertEqual(3, self.read_version())
@@ -98,7 +98,7 @@ class DowngradeTest(base.TestCase):
         status, text = self.run_command(self.path)
 
         self.assertEqual(2, status)
-        self.assertIn('this user cannot reach it', text)
+        self.assertIn('this user cannot reach the file', text)
         self.assertIn('the user that nova-compute runs as', text)
         self.assertNotIn('no such file', text)
 

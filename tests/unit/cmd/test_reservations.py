@@ -141,7 +141,7 @@ class OnceTest(ProgramTests):
         done = self.run_once()
 
         self.assertEqual(1, done.returncode)
-        self.assertIn('run it again', done.stderr)
+        self.assertIn('run the command again', done.stderr)
 
     def test_options_that_are_wrong(self) -> None:
         for line, wanted in (
@@ -180,7 +180,7 @@ class OnceTest(ProgramTests):
     def test_help_says_what_it_does(self) -> None:
         text = reservations.make_parser().format_help()
 
-        self.assertIn('what time brings', text)
+        self.assertIn('changes of reservations', text)
         self.assertIn('SHELVES AND DELETES SERVERS', ' '.join(text.split()))
 
 
@@ -251,7 +251,9 @@ class DaemonTest(ProgramTests):
         self.admit_now('lease', 1000)
 
         self.wait_for_state('lease', 'active')
-        self.assertIn('The options stay as they were', self.log.read_text())
+        self.assertIn(
+            'The new configuration cannot be used', self.log.read_text()
+        )
 
     def test_a_log_whose_folder_is_gone_ends_nothing(self) -> None:
         """Neither what is logged, nor a reload; and it is seen elsewhere."""
@@ -280,9 +282,9 @@ class DaemonTest(ProgramTests):
 
         self.assertIsNone(self.process.poll())
         told = self.log.read_text()
-        self.assertEqual(1, told.count('Make its folder again'))
+        self.assertEqual(1, told.count('Create the folder again'))
         self.assertIn('Reservation second is active', told)
-        self.assertIn('The options stay as they were: [DEFAULT] log_f', told)
+        self.assertIn('stays in effect: [DEFAULT] log_f', told)
         folder.mkdir()
         self.process.send_signal(signal.SIGHUP)
         self.wait_for('READY=1')

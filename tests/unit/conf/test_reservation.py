@@ -70,7 +70,7 @@ class ConnectionTest(base.TestCase):
                     ['ComputeFilter', name],
                 )
                 self.assertIn('blocking_seconds', str(err))
-                self.assertIn('take the filter out', str(err))
+                self.assertIn('remove the filter', str(err))
 
     def test_a_file_that_is_not_the_same_for_all_programs(self) -> None:
         reservation.register_opts(self.conf)
@@ -95,8 +95,8 @@ class ConnectionTest(base.TestCase):
     def test_a_state_path_that_cannot_be_used(self) -> None:
         state.find_folder(self.conf)
         for path, wanted in (
-            ('', 'no option state_path'),
-            ('/dev/null', 'cannot be made'),
+            ('', 'state_path of Nova is not set'),
+            ('/dev/null', 'cannot be created'),
         ):
             self.set('state_path', path)
 

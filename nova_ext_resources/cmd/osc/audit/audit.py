@@ -47,16 +47,17 @@ class Audit(cloud_command.CloudCommand, command.Lister):
         parser.add_argument(
             '--in-progress',
             action='store_true',
-            help='also what Nova may be at work on, which is not wrong yet',
+            help='also list allocations that Nova may be changing now, which '
+            'are not wrong yet',
         )
         parser.add_argument(
             '--repair',
             action='store_true',
-            help='delete leftovers: what is allocated to consumers of which '
-            'Nova knows nothing, to migrations that have ended, and to '
-            'servers that are on another host; and allocate what a server '
-            'lacks on its host, where that fits and can be of one provider '
-            'only. Needs --journal',
+            help='delete leftovers: allocations of consumers that Nova does '
+            'not know, of migrations that have ended, and of servers that are '
+            'on another host; and allocate the resources that a server lacks '
+            'on its host, if they fit and only one provider can have them. '
+            'Needs --journal',
         )
         parser.add_argument(
             '--journal',
@@ -79,7 +80,7 @@ class Audit(cloud_command.CloudCommand, command.Lister):
         if parsed_args.repair and not parsed_args.journal:
             raise exceptions.CommandError(
                 '--repair needs --journal <file>, in which each change is '
-                'noted so that it can be undone'
+                'recorded so that it can be undone'
             )
         with cloud_command.asking():
             cloud, found = self._find()
@@ -108,8 +109,8 @@ class Audit(cloud_command.CloudCommand, command.Lister):
     def _note_waiting(self, number: int) -> None:
         if number:
             self.log.warning(
-                'Left out, because Nova may be at work on them: %d. See '
-                '--in-progress',
+                'Allocations left out, because Nova may be changing them now: '
+                '%d. To list them, use --in-progress',
                 number,
             )
 

@@ -66,7 +66,7 @@ class AuditJournal:
 
     def _explain(self, err: OSError) -> exceptions.CommandError:
         return exceptions.CommandError(
-            f'The journal {self._path} cannot be written, so that nothing '
-            f'more is repaired: {err}. Name another file with --journal, or '
-            'make room'
+            f'The journal {self._path} cannot be written, so the repair '
+            f'stops: {err}. Name another file with --journal, or free some '
+            'space'
         )

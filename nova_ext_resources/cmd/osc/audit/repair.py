@@ -164,7 +164,7 @@ def _leave(
 ) -> finding.Finding:
     """Leave to the operator what placement has refused."""
     if isinstance(err, exception.ConcurrentUpdate):
-        reason = 'its allocations have changed meanwhile; audit again'
+        reason = 'the allocations have changed meanwhile; audit again'
     else:
         reason = str(err)
     return dataclasses.replace(

@@ -82,9 +82,9 @@ class AuditReader:
             some = uuids[:_MOST_SERVERS]
             if all(self._nova.find_server(one) is None for one in some):
                 raise exceptions.CommandError(
-                    f'Nova lists server {some[0]} and does not show it to '
-                    'this user, so that nothing was compared. Use a user who '
-                    'is an administrator by the policy "context_is_admin".'
+                    f'Nova lists server {some[0]}, but does not show the '
+                    'server to this user, so nothing was compared. Use a user '
+                    'who is an administrator by the policy "context_is_admin".'
                 )
 
     def read_again(
@@ -155,10 +155,10 @@ class AuditReader:
         services = self._nova.list_compute_services()
         if None in services.values():
             raise exceptions.CommandError(
-                'Nova does not show servers of a cell that does not answer '
-                '("openstack compute service list" shows its hosts as '
-                'UNKNOWN), so that nothing was compared. Audit again when '
-                'the cell answers.'
+                'A cell of Nova does not answer ("openstack compute service '
+                'list" shows its hosts as UNKNOWN), so Nova does not show the '
+                'servers of the cell, and nothing was compared. Audit again '
+                'when the cell answers.'
             )
         return dataclasses.replace(
             cloud,
@@ -314,8 +314,8 @@ def _check(cloud: cloud_mod.AuditedCloud) -> None:
     hosts = {one for one in roots if one not in cloud.owned}
     if hosts and not hosts & cloud.roots:
         raise exceptions.CommandError(
-            f'Nova shows none of the {len(hosts)} hosts of which placement '
-            'has extended resources, so that nothing was compared. Check the '
+            f'Nova shows none of the {len(hosts)} hosts that have extended '
+            'resources in placement, so nothing was compared. Check the '
             'region and the endpoints that the client uses, and whether this '
             'user may list hypervisors.'
         )

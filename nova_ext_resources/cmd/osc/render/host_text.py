@@ -46,7 +46,7 @@ _NOTES = {
 }
 
 _UNEXPLAINED = (
-    '# marks unknown units: the host has not published them, or not lately'
+    '# marks unknown units: the host has not published its units recently'
 )
 
 

@@ -74,7 +74,7 @@ class ShowDefinition(cloud.CloudCommand, command.ShowOne):
         parser.add_argument(
             'resource_class',
             metavar='<resource-class>',
-            help='such as CUSTOM_LLC_WAYS',
+            help='name of the resource class, such as CUSTOM_LLC_WAYS',
         )
 
     def take_action(
@@ -95,8 +95,8 @@ class ShowDefinition(cloud.CloudCommand, command.ShowOne):
         if not offers:
             raise exceptions.CommandError(
                 f'No host and no pool has {name} from this package; '
-                '"openstack extended resource definition list" has what there '
-                'is.'
+                '"openstack extended resource definition list" lists the '
+                'available classes.'
             )
         data = {
             'resource_class': name,

@@ -82,8 +82,8 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
         }:
             self.log.warning(
                 'Not compared: %s. Servers hold these resources, and the '
-                'definitions do not name them. If former definitions did, the '
-                'host closes these resources to other servers.',
+                'definitions do not name them. If former definitions named '
+                'them, the host closes these resources to other servers.',
                 ', '.join(sorted(others)),
             )
         if static.left_out:
@@ -103,7 +103,7 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
                     uuid=one.rp_uuid, hypervisor_hostname=host
                 )
         raise exceptions.CommandError(
-            f'Placement has no host {host}; "openstack hypervisor list" has '
+            f'Placement has no host {host}; "openstack hypervisor list" shows '
             'the names.'
         )
 

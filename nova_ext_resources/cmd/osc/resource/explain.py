@@ -31,12 +31,12 @@ _STEPS = {
     fit_mod.FitStep.SERVICE: 'enabled, and up',
     fit_mod.FitStep.ZONE: 'in the availability zone',
     fit_mod.FitStep.CLASSES: 'have each resource class',
-    fit_mod.FitStep.TRAITS: 'have them with the traits, in one group',
+    fit_mod.FitStep.TRAITS: 'have the classes with the traits, in one group',
     fit_mod.FitStep.AMOUNTS: 'have enough free',
     fit_mod.FitStep.POLICY: 'have a provider for each group',
     fit_mod.FitStep.PLACEMENT: 'are offered by placement',
-    fit_mod.FitStep.UNITS: 'can give the units, as far as they publish them',
-    fit_mod.FitStep.RESERVATIONS: 'keep what is promised to reservations',
+    fit_mod.FitStep.UNITS: 'can give the units, as far as units are published',
+    fit_mod.FitStep.RESERVATIONS: 'keep the capacity promised to reservations',
 }
 
 #: Their reasons are not about one resource.
@@ -74,16 +74,17 @@ class Explain(cloud.DrawnCommand):
         choice.add_argument(
             '--server',
             metavar='<server>',
-            help='uuid or name of a server: show its failures that Nova has '
-            'recorded, and explain its flavor as it was at a refusal',
+            help='uuid or name of a server: show the failures of the server '
+            'that Nova has recorded, and explain its flavor at the time of a '
+            'refusal',
         )
         request_arguments.add_flavor(parser, choice)
         parser.add_argument(
             '--holders',
             action='store_true',
             help='show the holders of missing resources on every host, with '
-            'a request for each provider (default: only if there are '
-            f'{_MAX_ASKED} or fewer)',
+            'a request for each provider (default: only for at most '
+            f'{_MAX_ASKED} providers)',
         )
         cloud.add_units(parser)
 
@@ -105,7 +106,7 @@ class Explain(cloud.DrawnCommand):
         """Return what Nova has recorded, and why no host took the server."""
         if arguments.image:
             raise exceptions.CommandError(
-                '--image is for --flavor: a server has its image.'
+                'Use --image only with --flavor: a server has its own image.'
             )
         record = server_events.read(self, arguments.server)
         request = record.read_request() if record.is_refused else None
@@ -123,7 +124,7 @@ class Explain(cloud.DrawnCommand):
         try:
             answer = self._ask(arguments, request, wish)
         except cloud.AdministratorsOnly as err:
-            hidden.append(f'which hosts have room. {err}'.rstrip('.'))
+            hidden.append(f'the hosts that have room. {err}'.rstrip('.'))
         return {
             **server_events.make_data(record, *hidden),
             **self._make_table(arguments, record.flavor, request, answer),
@@ -247,7 +248,9 @@ def _draw_hosts(values: Mapping[str, Any]) -> Iterator[str]:
     for one in values['notes']:
         yield from request_arguments.wrap(f'Note: {one}')
     if values['steps']:
-        corrected = ', if that is corrected' if values['mistakes'] else ''
+        corrected = (
+            ', if the mistakes are corrected' if values['mistakes'] else ''
+        )
         yield f'Hosts that are left, step by step{corrected}:'
     for one in values['steps']:
         yield f'  {one["hosts"]:5}  {one["step"]}'

@@ -38,15 +38,15 @@ class ListHosts(cloud.CloudCommand, command.Lister):
         parser.add_argument(
             '--summary',
             action='store_true',
-            help='a row for each resource class of a host, with the capacity '
-            'instead of total and reserved; this takes a few requests in '
-            'all, not one for each provider',
+            help='show a row for each resource class of a host, with the '
+            'capacity instead of total and reserved; sends a few requests in '
+            'all, instead of a request for each provider',
         )
         parser.add_argument(
             '--all',
             action='store_true',
-            help='also resources that this package does not publish, such as '
-            'VCPU',
+            help='also show resources that this package does not publish, '
+            'such as VCPU',
         )
         cloud.add_units(parser)
 

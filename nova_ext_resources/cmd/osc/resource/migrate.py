@@ -81,11 +81,12 @@ def _check_down(nova: nova_mod.Nova, host: str) -> None:
     elif state != 'down':
         raise exceptions.CommandError(
             f'nova-compute of host {services[host]} is {state or "unknown"} '
-            'in Nova, and would move everything again. Stop it (and '
-            'nova-ext-resources-agent, if it runs there), disable the plugins '
-            'of these classes in its configuration, name the classes in a '
-            'provider configuration file, and revert when "openstack compute '
-            'service list" shows it as down. Start it then.'
+            'in Nova, and would move everything again. Stop nova-compute (and '
+            'nova-ext-resources-agent, if it runs on the host), disable the '
+            'plugins of these classes in its configuration, and name the '
+            'classes in a provider configuration file. When "openstack '
+            'compute service list" shows nova-compute as down, revert, and '
+            'start nova-compute.'
         )
 
 
@@ -102,11 +103,12 @@ def _check_silent(host: str, updated_at: str | None) -> None:
     if age < _SILENCE:
         raise exceptions.CommandError(
             f'nova-compute of host {host} is forced down, and its entry in '
-            f'Nova changed {age:.0f} seconds ago: it may still run, and would '
-            'move everything again. Stop it (and nova-ext-resources-agent, if '
-            'it runs there), take the mark back ("openstack compute service '
-            f'set --up {host} nova-compute"), and revert when "openstack '
-            'compute service list" shows it as down.'
+            f'Nova changed {age:.0f} seconds ago: nova-compute may still run, '
+            'and would move everything again. Stop nova-compute (and '
+            'nova-ext-resources-agent, if it runs on the host), remove the '
+            f'mark ("openstack compute service set --up {host} '
+            'nova-compute"), and revert when "openstack compute service list" '
+            'shows nova-compute as down.'
         )
 
 
@@ -258,14 +260,14 @@ class Migrate(cloud.CloudCommand, command.Lister):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            '--host', metavar='<host>', help='only this hypervisor'
+            '--host', metavar='<host>', help='list only this hypervisor'
         )
         parser.add_argument(
             '--resource-class',
             metavar='<class>',
             action='append',
             default=[],
-            help='only this class; may be repeated (default: all custom '
+            help='list only this class; may be repeated (default: all custom '
             'classes that this package has on any host)',
         )
         acts = parser.add_mutually_exclusive_group()
@@ -277,7 +279,7 @@ class Migrate(cloud.CloudCommand, command.Lister):
         acts.add_argument(
             '--check',
             action='store_true',
-            help='end with status 1 unless all is moved',
+            help='end with status 1 unless all classes are moved',
         )
         acts.add_argument(
             '--revert',
@@ -338,8 +340,8 @@ class Migrate(cloud.CloudCommand, command.Lister):
         trees = tuple(one for one in trees if host in (None, one.name))
         if host and not trees:
             raise exceptions.CommandError(
-                f'Placement has no compute node {host}. Hosts are named as '
-                'hypervisors are: "openstack hypervisor list"'
+                f'Placement has no compute node {host}. Use the name that '
+                '"openstack hypervisor list" shows.'
             )
         roots = [
             one.root.rp_uuid

@@ -33,10 +33,11 @@ _NOT_FOUND = 404
 #: What is not counted where no configuration file is named.
 _WITHOUT_DATABASE = (
     'Only amounts are compared, not units (for example whether ways are side '
-    'by side), nor the rules of a host itself: a host with RMD takes only '
-    'servers with CPUs of their own. --config-file names the database of the '
-    "reservations, in which schedulers record the hosts' published state.",
-    'Reservations are not counted: --config-file names their database.',
+    'by side), and not the rules of hosts: a host with RMD takes only servers '
+    'with CPUs of their own. To compare these, name the database of the '
+    'reservations, in which schedulers record the published state of hosts, '
+    'with --config-file.',
+    'Reservations are not counted: name their database with --config-file.',
 )
 
 _NOT_ASKED = (
@@ -60,13 +61,16 @@ def add_flavor(parser: argparse.ArgumentParser, choice: Any = None) -> None:
     parser.add_argument(
         '--image',
         metavar='<image>',
-        help='name or id of the image; its properties count beside the flavor',
+        help='name or id of the image, whose properties count in addition to '
+        'the flavor',
     )
-    parser.add_argument('--host', metavar='<host>', help='only this host')
+    parser.add_argument(
+        '--host', metavar='<host>', help='consider only this host'
+    )
     parser.add_argument(
         '--availability-zone',
         metavar='<zone>',
-        help='only hosts of this availability zone',
+        help='consider only hosts of this availability zone',
     )
     parser.add_argument(
         '--project',
@@ -91,8 +95,8 @@ def read_request(
     flavor = command.nova.find_flavor(name)
     if flavor is None:
         raise exceptions.CommandError(
-            f'There is no flavor {name}; "openstack flavor list --all" has '
-            'them.'
+            f'There is no flavor {name}; "openstack flavor list --all" shows '
+            'all flavors.'
         )
     image: Mapping[str, str] = {}
     if arguments.image:
@@ -176,7 +180,8 @@ def list_hosts(
     found = [one for one in hosts if name in (None, one.name)]
     if name is not None and not found:
         raise exceptions.CommandError(
-            f'There is no host {name}; "openstack hypervisor list" has them.'
+            f'There is no host {name}; "openstack hypervisor list" shows all '
+            'hosts.'
         )
     return found
 
@@ -302,7 +307,7 @@ def _find_image(adapter: Any, name: str) -> Mapping[str, str]:
     if len(found) != 1:
         raise exceptions.CommandError(
             f'There are {len(found)} images {name}; "openstack image list" '
-            'has them. Name one by its uuid.'
+            'shows all images. Name the image by its uuid.'
         )
     return {
         key: value for key, value in found[0].items() if isinstance(value, str)

@@ -26,20 +26,20 @@ _HIDDEN_REASONS = (
     'give your operator the uuid of the server and the request id'
 )
 _HIDDEN_ENDS = (
-    f'the rest of reasons that end with "{history.CUT}": Nova keeps 255 '
-    'bytes, and the log of the service has all'
+    f'the rest of reasons that end with "{history.CUT}": Nova keeps only 255 '
+    'bytes; the log of the service has the whole reasons'
 )
 _HIDDEN_MIGRATIONS = (
     'migrations that failed, which Nova shows to administrators alone'
 )
 _HIDDEN_SPECS = (
-    'what the flavor of the server requests: Nova does not show this user its '
-    'extra specs'
+    'the resources that the flavor of the server requests: Nova does not show '
+    'the extra specs of the flavor to this user'
 )
 
 _OTHER_FLAVOR = (
-    'The last move is a resize. It also requested the new flavor, whose name '
-    'Nova does not keep: explain the new flavor with --flavor.'
+    'The last move is a resize. The resize also requested the new flavor, '
+    'whose name Nova does not keep: explain the new flavor with --flavor.'
 )
 
 
@@ -155,7 +155,7 @@ def _list_older(uuid: str, count: int) -> Iterator[str]:
     if count:
         yield (
             f'{count} older actions that failed: "openstack server event list '
-            f'{uuid}" has them'
+            f'{uuid}" shows all actions'
         )
 
 
@@ -227,7 +227,7 @@ def draw(values: Mapping[str, Any]) -> Iterator[str]:
     if values['fault']:
         yield from request_arguments.wrap(f'fault: {values["fault"]}', '  ')
     if not values['actions']:
-        yield 'None of its actions has failed.'
+        yield 'No action of the server has failed.'
     for one in values['actions']:
         yield (
             f'Failed: {one["action"]}, {one["started_at"]}, request '

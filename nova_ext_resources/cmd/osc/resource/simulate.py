@@ -305,7 +305,10 @@ def _draw_mix(
         f'{_describe_hosts(data)}.'
     )
     if data['runs_out_for']:
-        yield f'Then no host takes one more of {data["runs_out_for"]}.'
+        yield (
+            'After these, no host takes another server of flavor '
+            f'{data["runs_out_for"]}.'
+        )
 
 
 def _describe_hosts(data: Mapping[str, Any]) -> str:
@@ -328,7 +331,7 @@ def _read_part(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition('=')
     if not name:
         raise argparse.ArgumentTypeError(
-            f'{text}: give a flavor and a number, such as gold=2'
+            f'{text}: write a flavor and a number, such as gold=2'
         )
     return name, window_arguments.number(number)
 

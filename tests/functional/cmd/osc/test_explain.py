@@ -141,7 +141,7 @@ class ExplainTest(explaining.ExplainTestCase):
         for hidden in (
             'Not shown: the reasons of failed events',
             'Not shown: migrations that failed',
-            'Not shown: which hosts have room',
+            'Not shown: the hosts that have room',
         ):
             self.assertIn(hidden, words)
         self.assertNotIn('host1', text)
@@ -206,7 +206,7 @@ class ExplainTest(explaining.ExplainTestCase):
         found, text = self.explain('--server', 'plain')
 
         self.assertNotIn('hosts', found)
-        self.assertIn('None of its actions has failed.', text)
+        self.assertIn('No action of the server has failed.', text)
         found, _text = self.explain('--server', 'taken')
         self.assertNotIn('hosts', found)
 
@@ -231,6 +231,6 @@ class ExplainTest(explaining.ExplainTestCase):
         for words in (['--server', 'a', '--flavor', 'b'], []):
             self.assertRaises(SystemExit, parser.parse_args, words)
         self.assertIn(
-            '--image is for --flavor',
+            'Use --image only with --flavor',
             self.fail_with('--server', 'a', '--image', 'b'),
         )

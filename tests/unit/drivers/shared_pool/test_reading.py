@@ -78,7 +78,7 @@ class DocumentTest(base.TestCase):
             ('{"total": Infinity}', 'Infinity is not a number'),
             ('{"total": 1e999}', '1e999 is too large'),
             ('{"total": 2147483648}', 'larger unit_size'),
-            ('{"total": 10, "free": 11}', 'free is 11, of a total of 10'),
+            ('{"total": 10, "free": 11}', 'must be from 0 to the total 10'),
             ('{"total": 10, "free": null}', '"free": None'),
             ('{"total": 10, "reserved": -1}', '"reserved": -1'),
             ('{"total": 10, "reserved": 11}', 'reserved is 11'),

@@ -292,10 +292,10 @@ class TestFiles(base.TestCase):
             self.assert_unreadable('line 2:', f'resources:\n- name: {value}')
 
     def test_a_control_character_is_told(self) -> None:
-        self.assert_unreadable('no YAML', 'resources: \x00')
+        self.assert_unreadable('not valid YAML', 'resources: \x00')
 
     def test_nesting_without_end_is_told(self) -> None:
-        self.assert_unreadable('no YAML', '[' * 2000)
+        self.assert_unreadable('not valid YAML', '[' * 2000)
 
     @hypothesis.given(text=st.text())
     def test_no_text_raises_anything_else(self, text: str) -> None:

@@ -64,7 +64,7 @@ class ConfigFilesTest(base.TestCase):
         deep, odd, twice = sorted(
             log.output.splitlines(), key=lambda line: 'twice.yaml' in line
         )
-        self.assertIn('no YAML', deep + odd)
+        self.assertIn('not valid YAML', deep + odd)
         self.assertIn('line 2: ', deep + odd)
         self.assertIn('line 2: providers occurs twice', twice)
 

@@ -164,7 +164,8 @@ class DiscoveryTest(base.TestCase):
 
                 self.assertEqual({'first'}, set(found.failures))
                 self.assertIn(
-                    'is not for the compute node', found.failures['first']
+                    'is not allowed on the compute node',
+                    found.failures['first'],
                 )
                 self.assertEqual(frozenset(), found.node_traits)
 
@@ -281,7 +282,7 @@ class DiscoveryTest(base.TestCase):
         self.assertEqual(['A', 'B'], [p.key for p in found.providers])
         self.assertEqual({'first'}, set(found.failures))
         for word in (
-            'Its last inventory, if there is one, stays valid',
+            'An earlier inventory of the provider stays valid',
             *words,
         ):
             self.assertIn(word, found.failures['first'])

@@ -60,7 +60,7 @@ class MakeTurnTest(base.TestCase):
             exception.InvalidConfiguration, self.list_chores, *lines
         )
 
-        self.assertIn('take the filter out', str(err))
+        self.assertIn('remove the filter', str(err))
 
 
 class ProjectTest(base.TestCase):

@@ -73,8 +73,8 @@ class PictureTest(base.TestCase):
 
         place = lines.index('             #  #  #  #  A  A  .  .  B  B  B  B')
         self.assertEqual(
-            '        (# marks unknown units: the host has not published them, '
-            'or not lately)',
+            '        (# marks unknown units: the host has not published its '
+            'units recently)',
             lines[place + 1],
         )
         self.assertGreaterEqual(host_text.WIDTH, max(map(len, lines)))

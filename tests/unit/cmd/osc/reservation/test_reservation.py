@@ -329,12 +329,12 @@ class CommandsTest(shells.ShellTestCase):
             ),
             (
                 '[ext_resources_reservation]\nconnection = sqlite:///x.db',
-                'names no file that is the same for all programs',
+                'does not name the same file for all programs',
             ),
-            ('', 'no option state_path says'),
+            ('', 'state_path of Nova is not set'),
             (
                 '[DEFAULT]\nstate_path = /dev/null/x',
-                'embedded database cannot be made',
+                'embedded database cannot be created',
             ),
         ):
             broken.write_text(text)

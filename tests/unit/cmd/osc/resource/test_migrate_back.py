@@ -82,7 +82,7 @@ class DownTest(base.TestCase):
 
     def test_one_that_is_only_forced_down(self) -> None:
         for seconds in (-3600, 0, 100):
-            self.assertIn('take the mark back', self.force(seconds))
+            self.assertIn('remove the mark', self.force(seconds))
 
     def test_one_that_was_forced_down_long_ago(self) -> None:
         for seconds in (200, 86400, None):
