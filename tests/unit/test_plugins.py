@@ -167,7 +167,7 @@ class TestLoading(LoaderTestCase):
             ['good'],
         )
 
-        self.assertIn('installed there: none', str(error))
+        self.assertIn('installed plugins: none', str(error))
 
     def test_one_that_raises_at_import_stops_the_start(self) -> None:
         self.assert_load_fails(

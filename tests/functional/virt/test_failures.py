@@ -273,8 +273,8 @@ class StartTest(base.NovaTestCase):
         with contextlib.closing(sqlite3.connect(newer)) as ledger:
             ledger.execute('PRAGMA user_version = 99')
         for options, words in (
-            ('[ext_resources]\nenforcers = rmdd\n', "no plugin 'rmdd'"),
-            ('[ext_resources]\nclaim_tests = luck\n', "no plugin 'luck'"),
+            ('[ext_resources]\nenforcers = rmdd\n', "Plugin 'rmdd' is not"),
+            ('[ext_resources]\nclaim_tests = luck\n', "Plugin 'luck' is not"),
             ('[ext_resources]\nenforcers = noop, rmd, noop\n', 'twice'),
             ('[ext_resources]\nrefresh_interval = 0\n', 'refresh_interval'),
             ('[ext_resources_rmd]\ntimeout = soon\n', 'timeout = soon'),

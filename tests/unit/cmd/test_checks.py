@@ -200,7 +200,7 @@ class PluginsTest(ChecksTestCase):
         )
 
         self.assertEqual(['Inventory provider acme'], list(failures))
-        self.assertIn("no plugin 'acme'", failures.popitem()[1])
+        self.assertIn("Plugin 'acme' is not", failures.popitem()[1])
 
     def test_an_enforcer_that_is_misspelt_fails_once(self) -> None:
         simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
@@ -215,7 +215,7 @@ class PluginsTest(ChecksTestCase):
         )
 
         self.assertEqual(['Enforcer rdm'], list(failures))
-        self.assertIn("no plugin 'rdm'", failures.popitem()[1])
+        self.assertIn("Plugin 'rdm' is not", failures.popitem()[1])
 
     def test_one_that_is_named_twice(self) -> None:
         failures = self.list_failures(ext_resources={'enforcers': 'noop,noop'})
