@@ -439,6 +439,4 @@ class ResctrlEnforcer(base.Enforcer):
 
 
 def _make_absent(reason: str) -> errors.NotApplied:
-    return errors.NotApplied(
-        action='find the processes of the server', reason=reason
-    )
+    return errors.NotApplied(action='find its processes', reason=reason)

@@ -72,7 +72,7 @@ class FilterTestCase(_TestCase):
             'of L3_0:',
             'not side by side',
             'of L3_1:',
-            'the rest is used by',
+            'uses the rest',
         ):
             self.assertIn(part, line)
         self.assertEqual(0, self.count_lines('refuses host good'))

@@ -391,7 +391,7 @@ class AttributesTest(PlannerTestCase):
         self.assertEqual(hosts.CLOS, short.resource_class)
         # No server runs on the host, now or when that was decided.
         self.assertEqual(
-            f'fewer are free throughout {span(60, 70)}', short.reason
+            f'fewer units are free throughout {span(60, 70)}', short.reason
         )
 
     def test_free_ways_that_are_apart_do_not_do(self) -> None:
@@ -475,7 +475,7 @@ class AttributesTest(PlannerTestCase):
         refusal = self.refuse(make_request('it', span(0, 10), demand))
 
         (short,) = refusal.shortfalls['one']
-        self.assertIn('attribute code is 2 of 2 ways', short.reason)
+        self.assertIn('attribute code takes 2 of 2 ways', short.reason)
 
     def test_dedicated_cpus_are_of_one_cell(self) -> None:
         self.accept(

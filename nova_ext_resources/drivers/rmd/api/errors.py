@@ -63,7 +63,7 @@ class RmdError(exception.ExtResourcesError):
     :ivar reason: RMD's own words, or what was observed
     """
 
-    message = 'RMD at %(url)s (%(action)s): %(reason)s'
+    message = 'RMD at %(url)s, %(action)s: %(reason)s'
 
     url: str
     action: str
@@ -83,7 +83,7 @@ class RmdError(exception.ExtResourcesError):
 class InvalidWorkload(RmdError):
     """A request that RMD would mishandle; it was not sent."""
 
-    message = 'Nothing was sent to RMD at %(url)s (%(action)s): %(reason)s'
+    message = 'Nothing was sent to RMD at %(url)s, %(action)s: %(reason)s'
 
 
 class RmdUnavailable(RmdError, exception.Retriable):
@@ -93,7 +93,7 @@ class RmdUnavailable(RmdError, exception.Retriable):
     """
 
     message = (
-        'RMD at %(url)s is not available (%(action)s): %(reason)s. Start RMD, '
+        'RMD at %(url)s is not available, %(action)s: %(reason)s. Start RMD, '
         'or correct [ext_resources_rmd] url. Settings that RMD applied '
         'earlier stay applied.'
     )
@@ -105,7 +105,7 @@ class RmdTimeout(RmdUnavailable):
     """RMD took longer than the timeout."""
 
     message = (
-        'RMD at %(url)s does not respond (%(action)s): %(reason)s. Restart '
+        'RMD at %(url)s does not respond, %(action)s: %(reason)s. Restart '
         'RMD, or raise [ext_resources_rmd] timeout if the host is slow.'
     )
 
@@ -117,8 +117,8 @@ class ConnectionDropped(RmdUnavailable):
     """
 
     message = (
-        'RMD at %(url)s closed the connection without a response '
-        '(%(action)s): %(reason)s. If RMD was not restarted just now, see the '
+        'RMD at %(url)s closed the connection without a response, '
+        '%(action)s: %(reason)s. If RMD was not restarted just now, see the '
         'stack trace in its log.'
     )
 
@@ -144,7 +144,7 @@ class MalformedResponse(RmdError):
     """The response is none that RMD sends."""
 
     message = (
-        'Unexpected response from %(url)s (%(action)s, status %(status)s): '
+        'Unexpected response from %(url)s, %(action)s (status %(status)s): '
         '%(reason)s. Check that RMD v0.3.1, and no other server, listens on '
         'this URL.'
     )
@@ -154,7 +154,7 @@ class WrongScheme(RmdError):
     """The URL says http, and RMD speaks TLS, or the other way round."""
 
     message = (
-        'RMD at %(url)s speaks %(right)s (%(action)s): %(reason)s. Correct '
+        'RMD at %(url)s speaks %(right)s, %(action)s: %(reason)s. Correct '
         '[ext_resources_rmd] url: RMD speaks http in debug mode and https '
         'otherwise, on different ports.'
     )
@@ -178,7 +178,7 @@ class AuthFailed(NotPermitted):
     """RMD, or this side, does not accept the other's credentials."""
 
     message = (
-        'RMD at %(url)s: authentication failed (%(action)s): %(reason)s. '
+        'RMD at %(url)s: authentication failed, %(action)s: %(reason)s. '
         'Correct username and password, or ca_file, cert_file and key_file of '
         '[ext_resources_rmd].'
     )
@@ -188,7 +188,7 @@ class NotTrusted(AuthFailed):
     """The certificate of RMD is not one that this host trusts."""
 
     message = (
-        'RMD at %(url)s is not trusted, so nothing was sent (%(action)s): the '
+        'RMD at %(url)s is not trusted, so nothing was sent, %(action)s: the '
         'certificate of RMD is refused: %(reason)s. Set [ext_resources_rmd] '
         'ca_file to the certificate of the authority that signed this '
         'certificate, and url to an address in the certificate of RMD.'
@@ -199,7 +199,7 @@ class ForeignWorkload(NotPermitted):
     """The workload was made by RMD's own Nova listener, not over REST."""
 
     message = (
-        'RMD at %(url)s left the workload unchanged (%(action)s): %(reason)s. '
+        'RMD at %(url)s left the workload unchanged, %(action)s: %(reason)s. '
         "RMD's own Nova listener created the workload: set openstackenable to "
         'false in rmd.toml. This listener and the enforcer rmd must not run '
         'on the same host.'
@@ -209,7 +209,7 @@ class ForeignWorkload(NotPermitted):
 class WorkloadNotFound(RmdError):
     """There is no workload with that id."""
 
-    message = 'RMD at %(url)s has no such workload (%(action)s): %(reason)s'
+    message = 'RMD at %(url)s has no such workload, %(action)s: %(reason)s'
 
 
 class RmdRejected(RmdError):
@@ -285,7 +285,7 @@ class RmdFailed(RmdError):
     """RMD had an error of its own (5xx)."""
 
     message = (
-        'RMD at %(url)s failed (%(action)s, status %(status)s): %(reason)s. '
+        'RMD at %(url)s failed, %(action)s (status %(status)s): %(reason)s. '
         'See the log of RMD.'
     )
 
@@ -304,7 +304,7 @@ class InfraGroupPresent(RmdError):
     """RMD's [InfraGroup] hides how many ways are free."""
 
     message = (
-        'RMD at %(url)s has an [InfraGroup] (%(action)s): %(reason)s. Remove '
+        'RMD at %(url)s has an [InfraGroup], %(action)s: %(reason)s. Remove '
         '[InfraGroup] from rmd.toml.'
     )
 
@@ -316,8 +316,8 @@ class NotEnforced(RmdError):
     """
 
     message = (
-        'RMD at %(url)s accepted workload %(uuid)s but did not enforce it '
-        '(%(action)s): %(reason)s'
+        'RMD at %(url)s accepted workload %(uuid)s but did not enforce it, '
+        '%(action)s: %(reason)s'
     )
 
     uuid: str

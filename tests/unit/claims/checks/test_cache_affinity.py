@@ -60,8 +60,10 @@ class TestCacheAffinity(base.TestCase):
         self.assertEqual([], list(test.shortfalls(host, near)))
         [shortfall] = test.shortfalls(host, far)
         self.assertEqual(builders.L3_0, shortfall.rp_uuid)
-        self.assertIn('float over 12-13, the host CPUs', shortfall.reason)
-        self.assertIn('this cache serves 0-11,24-35', shortfall.reason)
+        self.assertIn('float over host CPUs 12-13', shortfall.reason)
+        self.assertIn(
+            'this cache serves host CPUs 0-11,24-35', shortfall.reason
+        )
         self.assertTrue(shortfall.is_permanent)
 
     def test_ways_of_another_domain_are_reported(self) -> None:

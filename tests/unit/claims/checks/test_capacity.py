@@ -37,7 +37,7 @@ class TestCapacity(base.TestCase):
                 shortfall.available,
             ),
         )
-        self.assertIn('is used by', shortfall.reason)
+        self.assertIn('uses the rest', shortfall.reason)
 
     def test_scattered_ways_are_reported_as_such(self) -> None:
         host = builders.make_view([0b0101_0101_0111])

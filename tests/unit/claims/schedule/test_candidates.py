@@ -214,7 +214,7 @@ class ClaimTestsTestCase(base.TestCase):
 
         self.assertEqual([ON_1], kept)
         self.assertEqual(
-            {('claim test', 'theirs'): 'it is not installed here'},
+            {('claim test', 'theirs'): 'the test is not installed here'},
             judge.unread,
         )
 

@@ -108,7 +108,7 @@ class HostdevEnforcerTest(base.TestCase):
             self.names[0],
             f'SRIOV_{CARD}',
             CLASS,
-            'the host does not have it',
+            'the host has no such device',
             'shelve and unshelve',
             uuidsentinel.server,
         ):

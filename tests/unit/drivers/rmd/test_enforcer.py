@@ -208,7 +208,9 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
         (shortfall,) = err.shortfalls
         self.assertEqual('L3_0', shortfall.rp_uuid)
         self.assertEqual(2, shortfall.requested)
-        self.assertIn('something else on the host uses it', str(err))
+        self.assertIn(
+            'other software on the host uses this resource', str(err)
+        )
 
     def test_cpus_that_somebody_else_has_are_busy_and_not_broken(self) -> None:
         self.apply(make_entry())

@@ -260,7 +260,7 @@ class SharedTest(test_enforcer.RmdEnforcerTestCase):
             exception.CapacityExceeded, self.join, SERVER, 1
         )
 
-        self.assertIn('keep RMD from starting', str(err))
+        self.assertIn('RMD does not start with two', str(err))
         self.simulator.restart()
 
     def test_a_cpu_that_two_name_stays_when_one_of_them_leaves(self) -> None:

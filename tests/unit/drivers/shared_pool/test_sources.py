@@ -211,14 +211,14 @@ class SourcesTest(base.TestCase):
         error = self.assertRaises(
             ValueError, self.read, 'http', f'{url}/moved'
         )
-        self.assertIn('redirection', str(error))
+        self.assertIn('redirect, which is not followed', str(error))
 
         _Handler.is_over.clear()
         self.addCleanup(_Handler.is_over.set)
         error = self.assertRaises(
             ValueError, self.read, 'http', f'{url}/slow', timeout=0.5
         )
-        self.assertIn('not there after 0.5 seconds', str(error))
+        self.assertIn('not complete after 0.5 seconds', str(error))
 
     def read_modified(self, **headers: str) -> pool.Reading:
         """Read a document with these headers, `_` in place of ``-``."""

@@ -262,9 +262,9 @@ class TestSriovInventory(contract.InventoryProviderContract):
             ('excluded_devices', 'ens9f9'),
             ('physical_networks', 'physnet1'),
         ):
-            said = f'{option} names {name}, and no card'
+            said = f'{option} names {name}, but no card'
             self.assertEqual(1, self.log.output.count(said))
-        self.assertEqual(2, self.log.output.count('and no card'))
+        self.assertEqual(2, self.log.output.count('but no card'))
 
     # -- interfaces that are not there now ------------------------------
 
@@ -291,7 +291,8 @@ class TestSriovInventory(contract.InventoryProviderContract):
         )
         self.assertEqual(1, self.log.output.count(problem.text))
         self.assertIn(
-            f'left out: {option} names {name}, which may be one of them',
+            f'left out: {option} names {name}, which may be one of these '
+            'functions',
             self.log.output,
         )
 
@@ -313,7 +314,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assert_told(
             plugin, '[ext_resources_sriov] excluded_devices', interfaces[1]
         )
-        self.assertIn('(4): servers get none', plugin.problems[0].text)
+        self.assertIn('(4), so servers get none', plugin.problems[0].text)
 
         # Nobody uses it any more.
         self.tree.add_interface(self.names[1], interfaces[1])
@@ -491,7 +492,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
 
         self.assertEqual(before, plugin.discover())
         self.assertEqual({KEY}, plugin.left_out)
-        self.assertIn('its former state is still used', self.log.output)
+        self.assertIn('the last known state is still used', self.log.output)
 
         self.tree.enable(PF, 1)
         self.assertEqual(1, len(self.list_names(plugin)))

@@ -268,7 +268,7 @@ class WritingTest(with_simulator.RmdTestCase):
 
     def test_what_rmd_would_mishandle_is_not_sent(self) -> None:
         for ways, word in (
-            ({'ways': 12}, '12 ways requested, a cache has 11'),
+            ({'ways': 12}, '12 ways are requested, but a cache has 11'),
             ({'max_ways': 1, 'min_ways': 2}, 'max not below min'),
             ({'max_ways': 2, 'min_ways': 0}, 'both must be at least 1'),
         ):
