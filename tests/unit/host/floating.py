@@ -560,7 +560,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
             self.assert_inside(guest)
         (problem,) = self.host.problems
         self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
-        self.assertIn('does not report which guests run', problem.text)
+        self.assertIn('does not report the running guests', problem.text)
         self.is_silent = False
         self.assertEqual((), self.heal())
 

@@ -174,7 +174,8 @@ class RefusedTest(AstrayTestCase):
         [problem] = self.heal()
 
         self.assertIn(
-            f'its CPUs 1 are in the control group {LOW}', problem.text
+            f'CPUs 1 of the server are in the control group {LOW}',
+            problem.text,
         )
         self.assertEqual([], self.list_lost())
 

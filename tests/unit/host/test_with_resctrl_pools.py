@@ -465,7 +465,9 @@ class BurstTest(PoolsTestCase):
         self.assertEqual(alarm.OVERALLOCATED, pool.alarm)
         self.assertEqual({A, B}, problems.keys())
         for problem in problems.values():
-            self.assertIn('burst_ways is 4; set it to 6', str(problem))
+            self.assertIn(
+                'burst_ways is 4; set burst_ways to at least 6', str(problem)
+            )
         self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
         self.reopen()
         self.heal()

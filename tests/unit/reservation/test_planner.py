@@ -421,7 +421,7 @@ class AttributesTest(PlannerTestCase):
 
         (short,) = refusal.shortfalls['one']
         self.assertIn(
-            f'6 are free, but not side by side throughout {span(60, 70)}',
+            f'6 units are free, but not side by side throughout {span(60, 70)}',
             short.reason,
         )
         # To choose other CPUs makes no difference.

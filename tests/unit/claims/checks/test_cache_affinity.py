@@ -71,12 +71,17 @@ class TestCacheAffinity(base.TestCase):
 
         self.assertEqual(builders.L3_0, shortfall.rp_uuid)
         self.assertEqual((4, 0), (shortfall.requested, shortfall.available))
-        self.assertIn('CPUs 12-13 are not among 0-11,24-35', shortfall.reason)
+        self.assertIn(
+            '(12-13) are not among the CPUs of this cache (0-11,24-35)',
+            shortfall.reason,
+        )
 
     def test_cpus_without_a_guarantee_are_reported(self) -> None:
         [shortfall] = self.find(FIRST, [11, 12])
 
-        self.assertIn('CPUs 12 are in another cache', shortfall.reason)
+        self.assertIn(
+            'CPUs 12 of the server are in another cache', shortfall.reason
+        )
 
     def test_ways_on_every_domain_of_the_cpus_are_enough(self) -> None:
         self.assertEqual([], self.find(BOTH, [11, 12]))

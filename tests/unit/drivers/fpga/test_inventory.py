@@ -257,7 +257,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         plugin = self.make_plugin()
 
         self.assertNotIn(NEXT, self.list_names(plugin))
-        self.assertIn(f'{CARD} has 1 more ports', self.log.output)
+        self.assertIn(f'1 more ports of {CARD}', self.log.output)
 
     def test_what_a_server_holds_stays_although_nova_claims_it(self) -> None:
         self.hold(NAME)

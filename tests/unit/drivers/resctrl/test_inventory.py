@@ -346,7 +346,7 @@ class BurstTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('burst_ways is 10, and 9 ways in a row', str(err))
+        self.assertIn('burst_ways is 10, but only 9 ways in a row', str(err))
         self.assertIn('L3_0', str(err))
 
     def test_a_pool_of_fewer_ways_than_the_cpu_gives_is_told(self) -> None:
@@ -355,7 +355,7 @@ class BurstTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('fewer than 2 ways', str(err))
+        self.assertIn('needs at least 2 ways', str(err))
 
 
 class KernelTest(ResctrlTestCase):
@@ -531,7 +531,7 @@ class SharedTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('shared_ways is 4, and 3 ways in a row', str(err))
+        self.assertIn('shared_ways is 4, but only 3 ways in a row', str(err))
 
 
 class EpycTest(ResctrlTestCase):

@@ -279,7 +279,7 @@ class PolicyTest(RmdEnforcerTestCase):
     def test_a_policy_of_another_size_is_refused(self) -> None:
         self.assert_violated(
             make_entry(make_ways(3), policy='gold'),
-            'RMD policy gold stands for 4 to 4 ways',
+            'RMD policy gold means 4 to 4 ways',
             'resources:CUSTOM_LLC_WAYS=3',
         )
 
@@ -287,7 +287,7 @@ class PolicyTest(RmdEnforcerTestCase):
         for ways in (1, 3):
             self.assert_violated(
                 make_entry(make_ways(ways), policy='silver'),
-                'stands for 1 to 3 ways',
+                'means 1 to 3 ways',
             )
 
     def test_an_unknown_policy_is_refused_with_those_that_there_are(

@@ -337,7 +337,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assertEqual(
             [self.names[0], self.names[2]], self.list_names(plugin)
         )
-        self.assertIn(f'any of {self.names[1]}: ', plugin.problems[0].text)
+        self.assertIn(f'any of {self.names[1]}, so', plugin.problems[0].text)
 
     def test_what_nova_has_stays_so_while_a_guest_uses_it(self) -> None:
         interfaces = self.name_functions()
@@ -367,7 +367,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
                 self.take(PF)
 
                 self.assertIsNone(self.find(plugin))
-                self.assertIn(', ... (4): servers', plugin.problems[0].text)
+                self.assertIn(', ... (4), so servers', plugin.problems[0].text)
                 # That card has its interface, and so have its functions.
                 found = self.list_names(plugin, f'SRIOV_{OTHER}')
                 self.assertEqual(2, len(found))

@@ -225,7 +225,7 @@ class TestProblems(base.TestCase):
             entry = {**make_entry(), 'nodes': nodes}
             self.assert_bad('nodes', entry)
         self.assert_bad(
-            'node-1 is no uuid of a bare-metal node',
+            'node-1 is not the uuid of a bare-metal node',
             make_entry(nodes=[uuids.node, 'node-1']),
         )
 

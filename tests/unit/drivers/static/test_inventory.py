@@ -369,7 +369,9 @@ class TestStaticInventory(contract.InventoryProviderContract):
             self.assertIn(word, str(error))
 
     def test_a_missing_file_stops_the_start(self) -> None:
-        self.assert_refused('No such file', 'nova-compute runs as')
+        self.assert_refused(
+            'No such file', 'readable by the user of nova-compute'
+        )
 
     def test_a_folder_without_files_stops_the_start(self) -> None:
         self.assert_refused('has no *.yaml', path=self.folder)

@@ -166,7 +166,7 @@ class ReadingTest(with_simulator.RmdTestCase):
         err = self.assertRaises(errors.RmdUnavailable, client.list_caches)
         self.simulator.accept_connections()
 
-        self.assertIn('Start it', str(err))
+        self.assertIn('Start RMD', str(err))
         self.assertEqual(2, len(client.list_caches()))
 
     def test_the_web_server_of_somebody_else_is_named(self) -> None:
@@ -178,7 +178,7 @@ class ReadingTest(with_simulator.RmdTestCase):
             errors.MalformedResponse, self.client.list_caches
         )
 
-        self.assertIn('nothing else', str(err))
+        self.assertIn('no other server', str(err))
 
     def test_a_proxy_of_the_environment_is_not_used(self) -> None:
         for name, value in (
