@@ -421,7 +421,8 @@ class AttributesTest(PlannerTestCase):
 
         (short,) = refusal.shortfalls['one']
         self.assertIn(
-            f'6 units are free, but not side by side throughout {span(60, 70)}',
+            '6 units are free, but not side by side throughout '
+            f'{span(60, 70)}',
             short.reason,
         )
         # To choose other CPUs makes no difference.

@@ -481,7 +481,7 @@ class ExplainTestCase(base.TestCase):
 
         self.assertIn('8 dedicated CPUs', text)
         self.assertIn('free CPUs: 0-1 of 0-11,24-35', text)
-        self.assertIn('free are none of 12-23,36-47', text)
+        self.assertIn('free CPUs: none of 12-23,36-47', text)
 
     def test_what_fits_has_none(self) -> None:
         self.assertEqual('', explain(publish(builders.make_view())))
