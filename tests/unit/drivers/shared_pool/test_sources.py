@@ -142,7 +142,7 @@ class SourcesTest(base.TestCase):
 
     def test_ceph_that_fails(self) -> None:
         for script, reason in (
-            ('echo no monitor >&2; exit 1', 'with 1: no monitor'),
+            ('echo no monitor >&2; exit 1', 'with exit status 1: no monitor'),
             ('exec sleep 1000', 'has not ended within 0.2 seconds'),
             ('echo hello', 'Expecting value'),
         ):
