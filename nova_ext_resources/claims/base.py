@@ -183,7 +183,8 @@ class Tracker(RenamedMethods, abc.ABC):
         if unknown:
             known = ', '.join(sorted(self.ATTRIBUTES)) or 'none'
             raise ValueError(
-                f'it has no attribute {", ".join(unknown)}; known: {known}'
+                f'this resource class has no attribute {", ".join(unknown)}; '
+                f'known attributes: {known}'
             )
         return {}
 

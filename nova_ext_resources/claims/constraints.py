@@ -64,7 +64,10 @@ def _list_refused(
 ) -> Iterable[exception.Shortfall]:
     for name, alarm in view.constraints.refused.items():
         if amount := request.requirement.resources.get(name):
-            reason = f'this host takes none of {name} now: {alarm}'
+            reason = (
+                f'this host accepts no claim of {name} now, because of the '
+                f'alarm {alarm}'
+            )
             yield _make_shortfall('', name, amount, reason)
 
 
@@ -94,7 +97,7 @@ def _check_attributes(
             known = ', '.join(sorted(rules.attributes)) or 'none'
             yield (
                 f'this host cannot apply attribute {attribute} of {name}; '
-                f'it applies: {known}'
+                f'supported attributes: {known}'
             )
         elif margin and not _has_margin(value, amount, margin):
             yield (
@@ -121,7 +124,7 @@ def _check_server(
         if needed and not needed & asked:
             yield (
                 f'this host gives {name} only to servers that also request '
-                f'{_list_or(needed)}; add it to the flavor'
+                f'{_list_or(needed)}; add this class to the flavor'
             )
     for other in sorted(rules.excludes & asked):
         yield (
@@ -131,9 +134,9 @@ def _check_server(
     amounts = {places[one] for one in places if one[1] == name}
     if rules.is_uniform and len(amounts) > 1:
         yield (
-            f'this host gives a server the same amount of {name} everywhere, '
-            f'not {", ".join(map(str, sorted(amounts)))}; make the amounts '
-            'of the request groups equal'
+            f'this host gives a server the same amount of {name} from each '
+            f'provider, not {", ".join(map(str, sorted(amounts)))}; make the '
+            'amounts of the request groups equal'
         )
 
 
@@ -182,7 +185,8 @@ def _check_cores(
             f'this host gives {name} only to servers with whole cores: the '
             'threads of a core share one limit; set hw:cpu_policy=dedicated '
             'and hw:cpu_thread_policy=require on the flavor, with an even '
-            'number of vCPUs in each NUMA cell (isolate for hosts without SMT)'
+            'number of vCPUs in each NUMA cell (on hosts without SMT, use '
+            'hw:cpu_thread_policy=isolate)'
         )
 
 

@@ -248,9 +248,10 @@ def _list_gone(
                     rp_uuid=rp_uuid,
                     resource_class=resource_class,
                     requested=amount,
-                    reason='this host no longer offers it; enable its plugin '
-                    'in [ext_resources] inventory_providers, or find out why '
-                    'the plugin does not report it',
+                    reason='this host no longer offers this resource; enable '
+                    'its inventory provider in [ext_resources] '
+                    'inventory_providers, or find out why this provider does '
+                    'not report the resource',
                 )
 
 
@@ -354,7 +355,7 @@ def _make_shortfall(
         resource_class=place[1],
         requested=amount,
         available=state.available,
-        reason='it does not fit',
+        reason='the request does not fit',
     )
 
 
@@ -396,7 +397,7 @@ def list_missing(
                 resource_class=resource_class,
                 requested=amount,
                 available=got,
-                reason='its allocation is on none of the providers that this '
-                'host knows now; if the host has just started, its discovery '
-                'has not succeeded yet (see its log)',
+                reason='no provider that this host knows now has the '
+                'allocation; if the host has just started, its discovery has '
+                'not succeeded yet (see the log of nova-compute)',
             )

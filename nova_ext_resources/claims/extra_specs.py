@@ -150,8 +150,8 @@ def _check_class(
     raise _refuse(
         key,
         value,
-        f'{name} is not a resource class: a standard one or CUSTOM_ and upper '
-        f'case letters, digits and _ is expected{choice}',
+        f'{name} is not a resource class: use a standard class, or CUSTOM_ '
+        f'and upper case letters, digits and _{choice}',
     )
 
 
@@ -184,8 +184,8 @@ def _check_subjects(made: requirement.Requirement) -> None:
             raise _refuse(
                 f'resource:{resource_class}:{name}',
                 value,
-                'it is an attribute of a resource that the flavor does not '
-                f'request; add resources:{resource_class}=AMOUNT',
+                'the flavor sets an attribute of a resource, but does not '
+                f'request the resource; add resources:{resource_class}=AMOUNT',
             )
     for enforcer, wishes in made.enforcers.items():
         if not any(name.startswith('CUSTOM_') for name in asked):

@@ -100,8 +100,9 @@ def parse(extra_specs: Mapping[str, str]) -> FlavorLease:
         raise exception.InvalidExtraSpec(
             key=f'{_PREFIX}{idle[0]}',
             value=found[idle[0]],
-            reason=f'it has no effect without {_PREFIX}preemptible=true or '
-            f'{_PREFIX}max_seconds; add one of them',
+            reason='this extra spec has no effect without '
+            f'{_PREFIX}preemptible=true or {_PREFIX}max_seconds; add one of '
+            'the two',
         )
     return made
 

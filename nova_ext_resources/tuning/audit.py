@@ -106,7 +106,7 @@ class AuditTrail:
             self.problem = (
                 f'the audit trail of fine tuning, {self.path}, cannot be '
                 f'written ({err.strerror or err}); tuning continues and its '
-                'changes are in the log; free the disk or correct '
+                'changes are in the log; free disk space or correct '
                 '[ext_resources_tuning] audit_path'
             )
         else:
@@ -200,7 +200,7 @@ def _find_reason(move: steps.UnitMove, server: str) -> str:
     """Return the reason for this server; the step's is about the taker."""
     if move.kind is steps.StepKind.UNDONE or server == move.taker:
         return move.reason
-    return f'gives to server {move.taker}, which {move.reason}'
+    return f'gives units to server {move.taker}, which {move.reason}'
 
 
 def _describe_reading(reading: pressure.PressureReading) -> Mapping[str, Any]:
@@ -213,8 +213,8 @@ def _describe_reading(reading: pressure.PressureReading) -> Mapping[str, Any]:
 def _log(record: Mapping[str, Any]) -> None:
     LOG.info(
         'Host %(host)s: server %(server)s %(verb)s %(before)s to %(after)s '
-        '%(resource_class)s of %(provider)s (%(minimum)s to %(maximum)s were '
-        'allocated): it %(reason)s',
+        '%(resource_class)s of %(provider)s (allocated: %(minimum)s to '
+        '%(maximum)s): the server %(reason)s',
         {**record, 'verb': _VERBS[record['outcome']]},
     )
 

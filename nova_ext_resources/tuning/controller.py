@@ -48,7 +48,7 @@ FREE = 'gets units that no server has'
 UNUSED = 'gets units that the other server does not use'
 NO_USE = 'gets units that did not help the other server'
 WORSE_OFF = 'waits more for memory than the other server'
-UNTRIED = 'may lose less without the units than this server gains'
+UNTRIED = 'may gain more from the units than the other server loses'
 RESTORED = 'goes back towards the even division'
 UNMEASURED = (
     'goes back towards the even division, because a server is no longer '

@@ -89,7 +89,7 @@ class Settings:
             raise exception.InvalidConfiguration(
                 option=f'[{group}] give_below',
                 value=options.give_below,
-                reason='it must be below want_above, which is '
+                reason='give_below must be below want_above, which is '
                 f'{options.want_above}',
             )
         return cls(
@@ -119,8 +119,8 @@ def refuse_trail(path: str, reason: str) -> exception.InvalidConfiguration:
     return exception.InvalidConfiguration(
         option=f'[{tuning.GROUP.name}] audit_path',
         value=path,
-        reason=f'{reason}; it must be a file that the user of nova-compute '
-        'can write',
+        reason=f'{reason}; audit_path must be a file that the user of '
+        'nova-compute can write',
     )
 
 
@@ -202,7 +202,7 @@ class Tuner:
         try:
             made = self._run(fresh, now)
         except exception.ExtResourcesError as err:
-            failure = f'the units that may be tuned are not known: {err}'
+            failure = f'cannot find the units that may be tuned: {err}'
         self.problems = tuple(
             text
             for text in (
@@ -340,8 +340,8 @@ class Tuner:
         self._failures[key] = _Failure(
             until=now + pause,
             count=count,
-            text=f'{resource_class} of {rp_key} could not be tuned and is '
-            f'left alone for {pause:.0f} s: {error}',
+            text=f'tuning of {resource_class} of {rp_key} failed and pauses '
+            f'for {pause:.0f} s: {error}',
         )
 
 

@@ -174,7 +174,7 @@ class RootwrapTest(SudoTest):
         with self.hold_lock(seconds=300):
             said = self.ask('boot', SERVER, 4, _PIN)
 
-        self.assertIn('holds the lock', said.get('error', said))
+        self.assertIn('has held the lock', said.get('error', said))
         self.ask('delete', SERVER)
         self.assertEqual([], self.do('heal'))
         self.assertEqual([''], list(self.kernel.list_groups()))

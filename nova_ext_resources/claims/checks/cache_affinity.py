@@ -152,12 +152,12 @@ def _explain_pinning(
         return {}
     sizes = pinning.sizes
     wanted = '+'.join(map(str, sizes))
-    cells = 'one NUMA cell' if len(sizes) == 1 else 'as many NUMA cells'
+    cells = 'one NUMA cell' if len(sizes) == 1 else f'{len(sizes)} NUMA cells'
     free = frozenset[int]().union(*(pinning.free or ()))
     return {
         place: f'the server needs {wanted} dedicated CPUs of {cells} in '
-        f'{"this cache" if cpus == own[place] else "these caches"}; free are '
-        f'{bitmask.format_list(free & cpus) or "none"} of '
+        f'{"this cache" if cpus == own[place] else "these caches"}; free '
+        f'CPUs: {bitmask.format_list(free & cpus) or "none"} of '
         f'{bitmask.format_list(cpus)}'
         for place, cpus in domains.items()
     }
@@ -193,8 +193,8 @@ def _advise(
             'gives the server the same amount in each cache'
         )
     return (
-        'smaller servers, or the firmware option "L3 cache as NUMA domain", '
-        'keep its CPUs in one domain'
+        'to keep the CPUs of the server in one domain, use a smaller flavor '
+        'or the firmware option "L3 cache as NUMA domain"'
     )
 
 
@@ -206,9 +206,9 @@ def _explain_cells(
     """Explain of each domain why a floating server never runs in it."""
     return {
         place: (
-            f'its CPUs float over {bitmask.format_list(cpus)}, the host CPUs '
-            'of its NUMA cells, but this cache serves '
-            f'{bitmask.format_list(domain)}'
+            'the CPUs of the server float over host CPUs '
+            f'{bitmask.format_list(cpus)} (its NUMA cells), but this cache '
+            f'serves host CPUs {bitmask.format_list(domain)}'
         )
         for place, domain in _list_served(view, request).items()
         if view.tracked[place].follows_tasks and not cpus & domain
@@ -223,17 +223,18 @@ def _find_reason(
 ) -> str | None:
     if not cpus:
         return (
-            'its CPUs float over the host; set hw:cpu_policy=dedicated on '
-            'the flavor'
+            'the CPUs of the server float over the host; set '
+            'hw:cpu_policy=dedicated on the flavor'
         )
     if not cpus & domain:
         return (
-            f'its CPUs {bitmask.format_list(cpus)} are not among '
-            f'{bitmask.format_list(domain)}, the CPUs of this cache'
+            f'the CPUs of the server ({bitmask.format_list(cpus)}) are not '
+            f'among the CPUs of this cache ({bitmask.format_list(domain)})'
         )
     if not cpus <= covered:
         return (
-            f'its CPUs {bitmask.format_list(cpus - covered)} are in another '
-            f'cache domain, where nothing is guaranteed; {advice}'
+            f'CPUs {bitmask.format_list(cpus - covered)} of the server are in '
+            'another cache domain, where the server has no guarantee; '
+            f'{advice}'
         )
     return None

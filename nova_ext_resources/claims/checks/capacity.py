@@ -34,14 +34,14 @@ def _explain(
     state: host_view.TrackerState, amount: int, during: object
 ) -> str:
     if state.free >= amount:
-        return f'{state.free} are free, but not side by side' + (
+        return f'{state.free} units are free, but not side by side' + (
             f' throughout {during}'
             if during
             else '; the host is fragmented until servers leave it'
         )
     if during:
-        return f'fewer are free throughout {during}'
+        return f'fewer units are free throughout {during}'
     return (
-        f'servers of this host hold {state.used}; the rest is used by the '
-        'host itself or by other software'
+        f'servers of this host hold {state.used} units; the host itself or '
+        'other software uses the rest'
     )

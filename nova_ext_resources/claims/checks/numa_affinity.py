@@ -18,8 +18,8 @@ from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import requirement
 
 _UNKNOWN = (
-    'the host does not know the NUMA node of this device, but the flavor '
-    'requires the NUMA node of the CPUs'
+    'the flavor requires a device on the NUMA node of the CPUs, but the host '
+    'does not know the NUMA node of this device'
 )
 
 
@@ -87,13 +87,13 @@ def _find_reason(
     cpus = request.near_cpus
     if not cpus:
         return (
-            'its CPUs float over the host; set hw:cpu_policy=dedicated or '
-            'hw:numa_nodes on the flavor'
+            'the CPUs of the server float over the host; set '
+            'hw:cpu_policy=dedicated or hw:numa_nodes on the flavor'
         )
     if not cpus & near:
         return (
-            f'its CPUs {bitmask.format_list(cpus)} are not among '
-            f'{bitmask.format_list(near)}, the CPUs near this device'
+            f'the CPUs of the server ({bitmask.format_list(cpus)}) are not '
+            f'among the CPUs near this device ({bitmask.format_list(near)})'
         )
     return ''
 
@@ -107,7 +107,7 @@ def _check_pinning(near: frozenset[int], pinning: assignment.Pinning) -> str:
         return ''
     free = frozenset[int]().union(*pinning.free)
     return (
-        f'the server needs {least} dedicated CPUs near this device; free are '
-        f'{bitmask.format_list(free & near) or "none"} of '
+        f'the server needs {least} dedicated CPUs near this device; free '
+        f'CPUs: {bitmask.format_list(free & near) or "none"} of '
         f'{bitmask.format_list(near)}'
     )

@@ -327,7 +327,7 @@ class Judge:
         """Return the claim tests that decide for a host, if installed here."""
         names = decide.name_tests(view)
         for name in set(names) - self._tests.keys():
-            self.unread['claim test', name] = 'it is not installed here'
+            self.unread['claim test', name] = 'the test is not installed here'
         return [self._tests[one] for one in names if one in self._tests]
 
     def _rank(

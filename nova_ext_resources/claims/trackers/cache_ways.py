@@ -195,8 +195,8 @@ class CacheWaysTracker(base.Tracker):
         code = count.read_number('code', attributes['code'])
         if code >= amount:
             raise ValueError(
-                f'attribute code is {code} of {amount} ways; leave at least '
-                'one way for data'
+                f'attribute code takes {code} of {amount} ways; leave at '
+                'least one way for data'
             )
         return {'code': code}
 
@@ -227,7 +227,10 @@ def _choose(state: CacheWaysState, amount: int) -> int:
 def _explain_shortage(state: CacheWaysState, amount: int) -> str:
     if not state.available:
         return 'no way is free'
-    return f'no {amount} ways in a row are free, {state.available} at most'
+    return (
+        f'no {amount} ways in a row are free; at most {state.available} are '
+        'available'
+    )
 
 
 def _rank_run(

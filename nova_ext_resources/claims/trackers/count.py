@@ -105,7 +105,9 @@ class CountTracker(base.Tracker):
         units: Mapping[str, Any] | None = None,
     ) -> tuple[CountState, Mapping[str, Any]]:
         if units is None and not self.fits(state, amount):
-            raise ValueError(f'{amount} of {state.free} free units')
+            raise ValueError(
+                f'cannot take {amount} units, {state.free} are free'
+            )
         state = dataclasses.replace(state, used=state.used + amount)
         return state, {} if units is None else units
 
@@ -139,7 +141,7 @@ class RangeTracker(CountTracker):
         most = read_number('max', attributes['max'])
         if most < amount:
             raise ValueError(
-                f'attribute max is {most}, less than the {amount} that are '
-                f'always held; it must be {amount} or more'
+                f'attribute max is {most}, less than the {amount} guaranteed '
+                f'units; set max to {amount} or more'
             )
         return {'max': most}

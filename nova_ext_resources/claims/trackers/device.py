@@ -31,9 +31,9 @@ _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}')
 #: Its ``local_cpulist`` has the CPUs of its NUMA node (function
 #: ``pci_dev_show_local_cpu`` of the kernel).
 _NO_CACHE = (
-    'the kernel shows the NUMA node of a device, but no cache near it: use '
-    'numa_affinity. If a node has several caches, the firmware option "L3 '
-    'cache as NUMA domain" makes a node of each cache'
+    'the kernel shows the NUMA node of a device, but not the cache near the '
+    'device: use numa_affinity. If a node has several caches, the firmware '
+    'option "L3 cache as NUMA domain" makes each cache a node'
 )
 
 
@@ -153,7 +153,9 @@ class DeviceTracker(base.Tracker):
     ) -> tuple[DeviceState, Mapping[str, Any]]:
         if units is None:
             if not self.fits(state, amount):
-                raise ValueError(f'{amount} of {state.free} free devices')
+                raise ValueError(
+                    f'cannot take {amount} devices, {state.free} are free'
+                )
             units = {'names': sorted(state.left)[:amount]}
         names = frozenset(units['names'])
         after = dataclasses.replace(
@@ -225,5 +227,7 @@ def _pick(table: Sequence[str], text: str) -> frozenset[str]:
     """
     mask = bitmask.parse_mask(text)
     if mask >> len(table):
-        raise ValueError(f'mask {text} is of more than {len(table)} names')
+        raise ValueError(
+            f'mask {text} has bits for more than {len(table)} names'
+        )
     return frozenset(one for n, one in enumerate(table) if mask >> n & 1)

@@ -167,7 +167,9 @@ def _read_name(folder: str, name: str) -> str:
     """
     found = files.read(folder, name)
     if not _NAME.fullmatch(found):
-        raise ValueError(f'{folder}/{name}: {files.show(found)} is no name')
+        raise ValueError(
+            f'{folder}/{name}: {files.show(found)} is not a valid name'
+        )
     return found
 
 

@@ -58,8 +58,8 @@ def find(seen: sysfs.CpuScan, *, has_governors: bool = True) -> CpuTraits:
     elif seen.policies:
         missing = bitmask.format_list(seen.cpus - scaling)
         notes.append(
-            f'CPUs {missing} have no frequency scaling: no trait of it is '
-            'reported'
+            f'CPUs {missing} have no frequency scaling: no trait of frequency '
+            'scaling is reported'
         )
     return CpuTraits(traits=frozenset(traits), notes=tuple(notes))
 
@@ -96,7 +96,10 @@ def _describe(
         f'{value} on CPUs {bitmask.format_list(cpus)}'
         for value, cpus in sorted(by_value.items())
     )
-    return f'no trait CUSTOM_CPU_{word}_* is reported: {listed}'
+    return (
+        f'no trait CUSTOM_CPU_{word}_* is reported, because the values '
+        f'differ: {listed}'
+    )
 
 
 def _make(name: str) -> str:

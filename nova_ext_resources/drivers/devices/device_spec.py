@@ -93,7 +93,9 @@ def parse(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
             data = foreign_data.load_json(text)
             entries = [data] if isinstance(data, dict) else data
             if not isinstance(entries, list):
-                raise ValueError('an object is needed, or a list of them')
+                raise ValueError(
+                    'a JSON object or a list of objects is needed'
+                )
             found += [_make(one) for one in entries]
         except (*foreign_data.UNREADABLE, re.error) as err:
             raise ValueError(f'{text}: {err}') from err
@@ -104,7 +106,7 @@ def _make(data: Mapping[str, Any]) -> DeviceSpec:
     address = data.get('address')
     interface = str(data.get('devname') or '')
     if address and interface:
-        raise ValueError('either address or devname, not both')
+        raise ValueError('set either address or devname, not both')
     fields: Mapping[str, str] = {}
     if isinstance(address, dict):
         fields = {name: address[name] for name in _FIELDS if name in address}

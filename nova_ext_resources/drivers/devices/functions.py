@@ -17,14 +17,14 @@ def find_problem(root: str, address: str) -> str:
     """
     path = f'{root}/bus/pci/devices/{address}'
     if not os.path.lexists(path):
-        return 'the host does not have it'
+        return 'the host has no such device'
     # A virtual function has no vendor id in its own configuration space.
     card = find_card(root, address)
     try:
         if files.is_dead(f'{root}/bus/pci/devices/{card}'):
             return f'{card} does not answer: the card has failed'
     except OSError as err:
-        return f'it cannot be read: {err}'
+        return f'the device cannot be read: {err}'
     return ''
 
 

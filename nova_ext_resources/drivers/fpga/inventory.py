@@ -193,8 +193,8 @@ class FpgaInventory(base.InventoryProvider):
 
     def _list_misnamed(self) -> list[str]:
         return [
-            f'[ext_resources_fpga] excluded_devices names {name}, and no FPGA '
-            'of this host has it'
+            f'[ext_resources_fpga] excluded_devices names {name}, but no FPGA '
+            'of this host has this name'
             for name in self._owners.list_unknown(self._cards.values())
         ]
 
@@ -209,9 +209,9 @@ class FpgaInventory(base.InventoryProvider):
             missing = card.ports - len(card.regions)
             if missing > 0:
                 yield (
-                    f'{card.name} has {missing} more ports, which are not '
-                    'reported: they are released for virtual functions, or '
-                    'the card does not implement them'
+                    f'{missing} more ports of {card.name} are not reported: '
+                    'the ports are released for virtual functions, or the '
+                    'card does not implement them'
                 )
 
 
@@ -222,7 +222,8 @@ def _index(cards: Iterable[sysfs.Card]) -> dict[str, Found]:
 def _list_faults(seen: sysfs.FpgaScan) -> Iterator[str]:
     for name, reason in seen.unsteady.items():
         yield (
-            f'{name} cannot be read ({reason}); its former state is still used'
+            f'{name} cannot be read ({reason}); the last known state is '
+            'still used'
         )
     for card in seen.cards:
         if card.is_dead:
@@ -240,14 +241,15 @@ def _list_others(seen: sysfs.FpgaScan) -> Iterator[str]:
     if not seen.cards and not seen.unsteady:
         yield (
             'no FPGA region found: class/fpga_region of sysfs is empty, or '
-            'the kernel has no such class'
+            'does not exist'
         )
     for one in seen.others:
         yield (
             f'accelerator {one.address} ({one.vendor_id}:{one.product_id}) '
             f'has no FPGA region: its driver ({one.driver or "none"}) '
-            "registers none with the kernel. It is not reported; Nova's [pci] "
-            'device_spec can have it as a PCI device'
+            'registers no region with the kernel. The accelerator is not '
+            'reported; to offer it as a PCI device, use [pci] device_spec of '
+            'Nova'
         )
 
 

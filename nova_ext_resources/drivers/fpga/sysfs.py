@@ -189,7 +189,9 @@ def read(root: str) -> FpgaScan:
         try:
             card = _read_card(root, path, name, paths.values())
             if name in cards or name in unsteady:
-                raise files.Unsteady(f'{path}: there is another {name}')
+                raise files.Unsteady(
+                    f'{path}: another card has the same name, {name}'
+                )
             cards[name] = card
         except (OSError, ValueError, files.Unsteady) as err:
             # Unplugged meanwhile: it is as if it had never been there.
@@ -225,13 +227,15 @@ def _find_paths(root: str) -> tuple[dict[str, str], dict[str, str]]:
             # Unplugged meanwhile.
             continue
         if not _REGION.fullmatch(name):
-            unsteady[shown] = f'{folder} has {shown}, which is no region'
+            unsteady[shown] = (
+                f'{folder} contains {shown}, which is not a region'
+            )
         elif not path.startswith(f'{devices}/'):
-            unsteady[name] = f'{folder}/{name} leads to no device'
+            unsteady[name] = f'{folder}/{name} does not link to a device'
         elif not _DEVICE.fullmatch(_find_device(path)):
             device = files.show(_find_device(path))
             unsteady[name] = (
-                f'{folder}/{name} is of {device}, which is no name'
+                f'{folder}/{name} links to {device}, which is not a valid name'
             )
         elif os.path.isdir(path):
             paths[name] = path
@@ -321,7 +325,7 @@ def _read_card(root: str, path: str, name: str, paths: Iterable[str]) -> Card:
         ),
     )
     if not os.path.isdir(path) or ports != _list_nodes(path, _PORT):
-        raise files.Unsteady(f'{path}: its ports have changed meanwhile')
+        raise files.Unsteady(f'{path}: its ports changed during the reading')
     return card
 
 
@@ -336,7 +340,7 @@ def _read_port(path: str, node: str, card: str) -> Region:
     folder = f'{path}/{node}'
     number = files.read(folder, 'id')
     if not _NUMBER.fullmatch(number):
-        raise ValueError(f'{folder}/id: {files.show(number)} is no id')
+        raise ValueError(f'{folder}/id: {files.show(number)} is not an id')
     return Region(
         name=f'{card}-port{number}',
         node=node,
@@ -354,5 +358,5 @@ def _read_id(folder: str, name: str) -> str:
     except FileNotFoundError:
         return ''
     if not _ID.fullmatch(found):
-        raise ValueError(f'{folder}/{name}: {files.show(found)} is no id')
+        raise ValueError(f'{folder}/{name}: {files.show(found)} is not an id')
     return found

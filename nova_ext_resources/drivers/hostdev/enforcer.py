@@ -25,9 +25,9 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 
 _NO_IOMMU = (
-    'the kernel has no IOMMU group, so that no guest can have a device of '
-    'this host. Switch the IOMMU on in the firmware and, with an Intel '
-    'processor, by intel_iommu=on on the command line of the kernel'
+    'the kernel has no IOMMU group, so no guest can get a device of this '
+    'host. Enable the IOMMU in the firmware; with an Intel processor, also '
+    'add intel_iommu=on to the kernel command line'
 )
 
 
@@ -62,9 +62,9 @@ class HostdevEnforcer(base.Enforcer):
                 raise self._make_error(
                     entry.consumer_uuid,
                     f'{address} of {one.rp_key} ({one.resource_class}) is '
-                    f'gone: {reason}. The guest is not started without it. '
-                    'Bring the device back, or shelve and unshelve the '
-                    'server, which gets it another one',
+                    f'gone: {reason}. The guest is not started without the '
+                    'device. Bring the device back, or shelve and unshelve '
+                    'the server to give it another device',
                 )
         self._check_unused(entry)
         return entry.assignments
@@ -84,10 +84,10 @@ class HostdevEnforcer(base.Enforcer):
             if both and uuid != entry.server_uuid:
                 raise self._make_error(
                     entry.consumer_uuid,
-                    f'{min(both)} is in the guest of server {uuid}, as after '
-                    'the loss of a ledger, or of a guest that Nova no longer '
-                    'knows. Reboot that server hard if Nova has it on this '
-                    'host; otherwise remove its guest from the hypervisor',
+                    f'{min(both)} is in the guest of server {uuid}; perhaps a '
+                    'ledger was lost, or Nova no longer knows this guest. '
+                    f'Hard reboot server {uuid} if Nova has it on this host; '
+                    'otherwise remove its guest from the hypervisor',
                 )
 
     def release(self, entry: assignment.Entry) -> None:
@@ -101,8 +101,8 @@ class HostdevEnforcer(base.Enforcer):
         if guests is None:
             raise self._make_error(
                 '',
-                'the hypervisor does not report which guests run, and so '
-                'which devices they have',
+                'the hypervisor does not report the running guests, so their '
+                'devices are unknown',
             )
         self._in_guests = {
             uuid: {

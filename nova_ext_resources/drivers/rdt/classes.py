@@ -45,21 +45,22 @@ DEFINITIONS: Mapping[str, resource.ResourceDefinition] = {
             name=CLOS,
             units='classes of service',
             description='Classes of service of the CPU (RDT): every server '
-            'with cache ways or memory bandwidth of its own takes one.',
+            'with cache ways or memory bandwidth of its own takes one class.',
         ),
         resource.ResourceDefinition(
             name=WAYS,
             type='cache_ways',
             units='ways',
-            description='Ways of one last-level cache, for this server '
-            'alone and side by side.',
+            description='Ways of one last-level cache, side by side, for this '
+            'server alone.',
         ),
         resource.ResourceDefinition(
             name=BURST,
             type='burst_ways',
             units='ways',
-            description='Ways of one last-level cache that are always held; '
-            'more of the burst pool is used while no other server needs it.',
+            description='Guaranteed ways of one last-level cache; the server '
+            'uses more ways of the burst pool while no other server needs '
+            'them.',
         ),
         resource.ResourceDefinition(
             name=SHARED,
@@ -72,15 +73,15 @@ DEFINITIONS: Mapping[str, resource.ResourceDefinition] = {
             name=L2_WAYS,
             type='cache_ways',
             units='ways',
-            description='Ways of one level-2 cache, for this server alone '
-            'and side by side.',
+            description='Ways of one level-2 cache, side by side, for this '
+            'server alone.',
         ),
         resource.ResourceDefinition(
             name=PERCENT,
             type='bandwidth',
             units='percent',
             description='Memory bandwidth of the CPUs of one last-level '
-            'cache, in percent of what they could use.',
+            'cache, in percent of their maximum.',
         ),
         resource.ResourceDefinition(
             name=MBPS,

@@ -45,9 +45,7 @@ def _check(capacity: int, demands: Sequence[Demand], step: int) -> None:
         raise ValueError(f'the step is {step}; it must be 1 or more')
     for least, most in demands:
         if not 0 <= least <= most:
-            raise ValueError(
-                f'from {least} to {most} is no range of an amount'
-            )
+            raise ValueError(f'{least} to {most} is not a range of amounts')
     least_sum = sum(least for least, _most in demands)
     if least_sum > capacity:
         raise ValueError(

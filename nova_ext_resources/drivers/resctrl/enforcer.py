@@ -350,7 +350,7 @@ class ResctrlEnforcer(base.Enforcer):
                 try:
                     pool = pool_mod.make_pool(owned, key)
                     if pool is None:
-                        raise ValueError('no server has any')
+                        raise ValueError('no server holds any unit')
                     known = self._amounts.get(key, {})
                     amounts = pool.read_tunables(tunables, known)
                 except ValueError as err:
@@ -403,8 +403,9 @@ class ResctrlEnforcer(base.Enforcer):
                     self.host,
                     entry.consumer_uuid,
                     entry.assignments,
-                    f'its CPUs {bitmask.format_list(common)} are in the '
-                    f'control group {name}, which is left alone',
+                    f'CPUs {bitmask.format_list(common)} of the server are in '
+                    f'the control group {name}, which this enforcer does not '
+                    'change',
                 )
 
     # -- refusing ------------------------------------------------------
@@ -420,7 +421,7 @@ class ResctrlEnforcer(base.Enforcer):
                     self.host,
                     entry.consumer_uuid,
                     classes.pick(assignments, classes.CLOS) or assignments,
-                    f'something else on the host uses it: {err}',
+                    f'other software on the host uses this resource: {err}',
                 ) from err
             raise self._make_failed(
                 entry.consumer_uuid if entry else '', str(err)

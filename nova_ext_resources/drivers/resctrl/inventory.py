@@ -142,10 +142,11 @@ class ResctrlInventory(base.InventoryProvider):
         path = os.path.normpath(self.options.path)
         return (
             f'{path} has control groups of {other}, or of {_LIKE[other]} '
-            f'({", ".join(names)}), and resctrl cannot use their ways and '
-            f'classes of service. Stop {other} so that it does not make them '
-            f'again (systemctl disable --now {other}), make sure that nothing '
-            f'needs what {_LIKE[other]} has set, and remove them (rmdir '
+            f'({", ".join(names)}), and resctrl cannot use the ways and '
+            f'classes of service of these groups. Stop {other} so that it '
+            'does not make the groups again (systemctl disable --now '
+            f'{other}), make sure that nothing needs the settings of '
+            f'{_LIKE[other]}, and remove the groups (rmdir '
             f'{path}/{_GROUPS_OF[other]}).'
         )
 
@@ -175,10 +176,10 @@ class ResctrlInventory(base.InventoryProvider):
         if not caches:
             raise exception.DiscoveryFailed(
                 plugin='resctrl',
-                reason='the kernel controls neither a cache nor memory '
-                'bandwidth here that belongs to CPUs of '
-                f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
-                'out of [ext_resources] inventory_providers on this host',
+                reason='the kernel controls neither cache nor memory '
+                'bandwidth for any CPU of '
+                f'{os.path.normpath(self.options.cpu_path)}; take resctrl out '
+                'of [ext_resources] inventory_providers on this host',
             )
         self._constraints = constraints.make_code_constraints(
             {
@@ -272,11 +273,13 @@ class ResctrlInventory(base.InventoryProvider):
 
 def _explain_filled(domain: ownership.CacheOwnership) -> str:
     """Return the line of the log, but for the caches."""
-    reason = 'I/O devices fill all but those that the host keeps'
+    reason = (
+        'I/O devices fill all ways except those that are reserved for the host'
+    )
     if domain.host_ways >= domain.info.full.bit_count():
         reason = (
             f'[ext_resources_resctrl] reserved_ways = {domain.host_ways} '
-            'keeps all of them for the host; decrease it'
+            'reserves all ways for the host; decrease this number'
         )
     return f'no way of {{}} can be allocated: {reason}'
 
@@ -355,7 +358,7 @@ def _find_without_cpus(
             numbers.setdefault(cache.level, set()).add(cache.number)
     return frozenset(
         f'L{level} caches {bitmask.format_list(found)} '
-        f'({os.path.normpath(cpu_path)} knows no CPU of them)'
+        f'({os.path.normpath(cpu_path)} has no CPU of these caches)'
         for level, found in numbers.items()
     )
 
@@ -457,11 +460,11 @@ def _list_problems(
             alarm=alarm.RESOURCES_LEFT_OUT,
             subject='monitoring ids',
             text=f'{free - listing.free_rmids} of {free} free classes of '
-            'service are not offered: each needs a monitoring id, and '
-            f'{listing.num_rmids} of {listing.total_rmids} are in use, '
+            'service are not offered: each class needs a monitoring id, and '
+            f'{listing.num_rmids} of {listing.total_rmids} ids are in use, '
             f'{len(listing.others)} of them by groups of other software '
             f'({", ".join(sorted(listing.others)[:3]) or "none"}). Remove '
-            '(rmdir) those that nothing uses any more',
+            '(rmdir) the groups that nothing uses any more',
         )
 
 

@@ -280,10 +280,10 @@ def settle(
             files.write_tasks(name, missing)
     outside, others = map(tasks.format_threads, (missing, foreign))
     raise errors.NotApplied(
-        action=f'have the threads of the server in {name}',
-        reason=f'after {ROUNDS} times {outside} stayed outside and {others} '
-        'of others inside; another program moves them, or they are started '
-        'faster than they can be moved',
+        action=f'move the threads of the server into {name}',
+        reason=f'after {ROUNDS} attempts, threads {outside} are still outside '
+        f'and threads {others} of other processes inside; another program '
+        'moves threads, or threads are started faster than they can be moved',
     )
 
 
@@ -306,6 +306,7 @@ def take_back(
         files.write_tasks(groups.DEFAULT, inside)
     raise errors.NotApplied(
         action=f'take the threads of the server out of {name}',
-        reason=f'after {ROUNDS} times {tasks.format_threads(inside)} were '
-        'there again; configure the software of this group to leave them out',
+        reason=f'after {ROUNDS} attempts, threads '
+        f'{tasks.format_threads(inside)} are in the group again; configure '
+        'the software of this group to leave these threads out',
     )

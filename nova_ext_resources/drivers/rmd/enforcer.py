@@ -41,7 +41,7 @@ _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
 #: A restart of RMD alone leaves them, with their CPUs and ways.
 _REMEDY = (
     'stop RMD, remove its control groups (rmdir /sys/fs/resctrl/COS*), start '
-    'it, once more if that fails, and restart nova-compute'
+    'RMD (a second time if the first start fails), and restart nova-compute'
 )
 
 #: The flavor asks for what RMD does not have on this host.
@@ -162,8 +162,8 @@ class RmdEnforcer(base.Enforcer):
                 'Host %(host)s: RMD lists server %(uuid)s, but the kernel '
                 'lacks its ways %(ways)s or its other settings: resctrl was '
                 'mounted again, or the host was booted and RMD kept its '
-                'database, or another program changed the settings. They are '
-                'applied again',
+                'database, or another program changed the settings. The '
+                'settings are applied again',
                 {
                     'host': self.host,
                     'uuid': entry.consumer_uuid,
@@ -176,22 +176,22 @@ class RmdEnforcer(base.Enforcer):
         client = self._client
         found = {
             f'rmd {pool}': f'has put {misses} of the last {tries} masks of '
-            f'its pool {pool} on the wrong cache, so that servers may be '
-            'refused; this was decided when RMD was started, so restart RMD, '
-            'and then nova-compute'
+            f'its pool {pool} on the wrong cache, so servers may be refused; '
+            'the fault dates from the start of RMD, so restart RMD, and then '
+            'nova-compute'
             for pool, (misses, tries) in client.odds.list_bad().items()
         }
         if lost := client.losses.list_all():
             found['rmd classes'] = (
                 f'has lost {len(lost)} of its {client.num_closids} classes of '
-                f'service; the last time, {lost[-1].text}. See the log of '
+                f'service; the last loss: {lost[-1].text}. See the log of '
                 f'RMD, then {_REMEDY}'
             )
         workloads, caches, groups = self._seen
         if stale := difference.list_stale(groups, workloads, caches):
             found['rmd groups'] = (
                 'has control groups without a workload, and a server that '
-                'gets the class of such a group shares its ways: '
+                'gets the class of such a group does not have its ways alone: '
                 f'{", ".join(stale)}; {_REMEDY}'
             )
         return tuple(
@@ -213,7 +213,7 @@ class RmdEnforcer(base.Enforcer):
         if name not in policies:
             raise workload_mod.Impossible(
                 entry.assignments,
-                f'RMD has no policy {name} on this host; it has '
+                f'RMD has no policy {name} on this host; RMD has '
                 f'{", ".join(sorted(policies)) or "none"}',
             )
         return policies[name]
@@ -314,7 +314,10 @@ class RmdEnforcer(base.Enforcer):
         if known.is_pausing:
             what = 'nothing is applied for some minutes'
         elif wanted.plugins and known.has_failed_plugin:
-            what = f'no plugin ({", ".join(wanted.plugins)}) is used again'
+            what = (
+                f'the RMD plugins ({", ".join(wanted.plugins)}) are not used '
+                'again'
+            )
         else:
             return
         self._refuse(
@@ -338,9 +341,9 @@ class RmdEnforcer(base.Enforcer):
             self._take_out(entry)
             self._refuse(
                 entry.consumer_uuid,
-                f'its ways were claimed of {", ".join(sorted(claimed))}, but '
-                f'its CPUs use {", ".join(sorted(given))}; have the test '
-                'cache_affinity among [ext_resources] claim_tests',
+                f'the server claimed ways of {", ".join(sorted(claimed))}, '
+                f'but its CPUs use {", ".join(sorted(given))}; add the test '
+                'cache_affinity to [ext_resources] claim_tests',
             )
 
     def _check_free(
@@ -364,11 +367,11 @@ class RmdEnforcer(base.Enforcer):
                 self._take_out(entry)
                 self._refuse(
                     entry.consumer_uuid,
-                    f'RMD gave it ways {difference.describe(common)} of '
-                    f'server {one.consumer_uuid}, which the kernel has lost; '
-                    'the next audit applies them again, or the alarm '
-                    'not_applied says why it cannot; then start the server '
-                    'once more',
+                    f'RMD gave this server ways {difference.describe(common)} '
+                    f'of server {one.consumer_uuid}, whose ways the kernel '
+                    'has lost; the next audit applies the lost ways again, or '
+                    'the alarm not_applied says why this fails; then start '
+                    'this server once more',
                 )
 
     # -- refusing ------------------------------------------------------
@@ -387,7 +390,7 @@ class RmdEnforcer(base.Enforcer):
                 self.host,
                 entry.consumer_uuid,
                 workload_mod.find_ways(entry),
-                f'something else on the host uses it: {err}',
+                f'other software on the host uses this resource: {err}',
             ) from err
         except errors.RmdError as err:
             self._is_ready = False

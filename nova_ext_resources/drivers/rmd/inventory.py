@@ -81,8 +81,8 @@ class RmdInventory(base.InventoryProvider):
             raise _fail(str(err)) from err
         if any(cache.has_infra_group for cache in caches.values()):
             raise _fail(
-                'RMD has an [InfraGroup], with which it reports no free ways '
-                'at all; remove it from rmd.toml'
+                'RMD has an [InfraGroup] and therefore reports no free ways '
+                'at all; remove [InfraGroup] from rmd.toml'
             )
         left = self._client.count_classes(workloads)
         entries = {**before, **self.list_entries()}
@@ -142,8 +142,8 @@ class RmdInventory(base.InventoryProvider):
         ways = 'no ways' if free is None else f'{free.bit_count()} free ways'
         raise _fail(
             f'[ext_resources_rmd] {option} is {self.options[option]}, but RMD '
-            f'has {ways} in its pool {pool}; make it agree with [CachePool] '
-            f'{pool} of rmd.toml'
+            f'has {ways} in its pool {pool}; make this option agree with '
+            f'[CachePool] {pool} of rmd.toml'
         )
 
     def _find_places(
@@ -182,9 +182,9 @@ class RmdInventory(base.InventoryProvider):
             mba = self._client.get_mba()
         except errors.NotPermitted as err:
             self._warn(
-                'no memory bandwidth is published (set [ext_resources_rmd] '
-                'mba_mode to none if none is wanted)',
-                f'RMD refused to report it: {err}',
+                'no memory bandwidth is published (if you want none, set '
+                '[ext_resources_rmd] mba_mode to none)',
+                f'RMD refused to report its memory bandwidth: {err}',
             )
             return {}
         if mba is None:
@@ -196,7 +196,7 @@ class RmdInventory(base.InventoryProvider):
         if total < least:
             return {}
         if not self._client.list_groups():
-            reason = 'its control groups in resctrl cannot be read'
+            reason = 'the control groups of RMD in resctrl cannot be read'
             self._warn('no limit of memory bandwidth is verified', reason)
         inventory = inventory_obj.Inventory(
             total=total, min_unit=least, step_size=step
@@ -210,7 +210,7 @@ class RmdInventory(base.InventoryProvider):
         except errors.NotPermitted as err:
             self._warn(
                 f'no resource provider gets trait {PSTATE_TRAIT}',
-                f'RMD refused to report it: {err}',
+                f'RMD refused to report its plugins: {err}',
             )
         return frozenset()
 

@@ -131,8 +131,9 @@ class RmdSharedPool:
             self._write(members)
         except errors.RmdError as err:
             LOG.error(
-                'RMD at %(url)s: the servers of the shared pool lack its ways '
-                'until the repair has added them again: %(err)s',
+                'RMD at %(url)s: the servers of the shared pool lack the ways '
+                'of the pool until the repair has added the servers again: '
+                '%(err)s',
                 {'url': self._client.url, 'err': err},
             )
 
@@ -142,6 +143,7 @@ class RmdSharedPool:
                 raise errors.NotEnoughCache(
                     url=self._client.url,
                     action='join the shared pool',
-                    reason=f'workload {one.workload_id} is in it already, '
-                    'and two shared workloads would keep RMD from starting',
+                    reason=f'workload {one.workload_id} is in the shared pool '
+                    'already, and RMD does not start with two shared '
+                    'workloads',
                 )

@@ -83,8 +83,8 @@ def make(
     if not entry.cpus:
         raise Impossible(
             ways,
-            'its CPUs float, and RMD limits pinned CPUs only; set '
-            'hw:cpu_policy=dedicated on the flavor',
+            'the CPUs of the server float, but RMD limits only pinned CPUs; '
+            'set hw:cpu_policy=dedicated on the flavor',
         )
     resource_class, amount = ways[0].resource_class, ways[0].amount
     most, least = amount, amount
@@ -137,7 +137,7 @@ def _find_most(
     if most <= amount:
         raise Impossible(
             ways,
-            f'RMD treats {amount} to {most} ways as guaranteed ones; request '
+            f'RMD treats {amount} to {most} ways as guaranteed ways; request '
             f'resources:{classes.WAYS}={amount}, or set '
             f'resource:{classes.BURST}:max to {amount + 1} or more',
         )
@@ -162,10 +162,11 @@ def _check_policy(
     if (policy.max_ways, policy.min_ways) != requested:
         raise Impossible(
             ways,
-            f'RMD policy {policy.name} stands for {policy.min_ways} to '
-            f'{policy.max_ways} ways, but the flavor requests resources:'
-            f'{ways[0].resource_class}={ways[0].amount}, which is '
-            f'{requested[1]} to {requested[0]}; make them equal',
+            f'RMD policy {policy.name} means {policy.min_ways} to '
+            f'{policy.max_ways} ways, but the flavor requests '
+            f'resources:{ways[0].resource_class}={ways[0].amount}, which '
+            f'means {requested[1]} to {requested[0]} ways; make the policy '
+            'and the flavor equal',
         )
     if policy.mba is not None and policy.mba != mba:
         raise Impossible(

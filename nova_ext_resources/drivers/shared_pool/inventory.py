@@ -131,15 +131,15 @@ class SharedPoolInventory(base.InventoryProvider):
             text = self._path.read_text(encoding='utf-8')
         except OSError as err:
             raise ValueError(
-                f'{self._path}: {err.strerror}; it must exist, and be '
-                'readable for the user that nova-compute runs as'
+                f'{self._path}: {err.strerror}; the file must exist and be '
+                'readable by the user of nova-compute'
             ) from err
         except UnicodeDecodeError as err:
             raise ValueError(f'{self._path} is not UTF-8: {err}') from err
         try:
             good, bad = pool_file.parse(text)
         except ValueError as err:
-            raise ValueError(f'{self._path}: {err}; correct it') from err
+            raise ValueError(f'{self._path}: {err}; correct the file') from err
         self._use(good, bad)
         self._signature = signature
 
@@ -157,8 +157,8 @@ class SharedPoolInventory(base.InventoryProvider):
             if one.name in before:
                 self._readers.setdefault(one.name, before[one.name])
             LOG.error(
-                'Host %(host)s: pool %(name)s of %(path)s cannot be used, and '
-                'keeps its former entry: %(reason)s',
+                'Host %(host)s: the entry of pool %(name)s in %(path)s cannot '
+                'be used, and the former entry stays in use: %(reason)s',
                 {
                     'host': self.host,
                     'name': one.name,
@@ -197,20 +197,20 @@ def _split_command(text: str) -> list[str]:
     with values.checked('[ext_resources_shared_pool] ceph_command', text):
         words = shlex.split(text)
         if not words:
-            raise ValueError('it is empty')
+            raise ValueError('the command is empty')
         return words
 
 
 def _explain(one: pool_file.Definition, state: readers.PoolState) -> str:
     last = (
-        'It has not been read since the start'
+        'The pool has not been read since the start'
         if state.reading is None
         else f'The last good value was {state.reading.total} '
-        f'{one.pool.resource_class}, of '
+        f'{one.pool.resource_class}, read at '
         f'{state.reading.read_at.isoformat(timespec="seconds")}'
     )
     return (
         f'pool {one.pool.name} ({one.source} {one.location}) cannot be read: '
-        f'{state.failure}. {last}. Placement keeps what it has, unless '
-        'another host reads the pool'
+        f'{state.failure}. {last}. Placement keeps the inventory of the pool, '
+        'unless another host reads the pool'
     )

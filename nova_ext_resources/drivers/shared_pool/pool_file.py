@@ -142,10 +142,10 @@ def parse(text: str) -> tuple[list[Definition], list[BadPool]]:
     """
     content = foreign_data.load_yaml(text)
     if not isinstance(content, dict) or content.keys() != {'pools'}:
-        raise ValueError('it must have the key "pools", and no other')
+        raise ValueError('the file must have the key "pools" and no other key')
     entries = content['pools']
     if not isinstance(entries, list):
-        raise ValueError('"pools" is not a list; that of no pools is []')
+        raise ValueError('"pools" is not a list; for no pools, write []')
     found: list[Definition] = []
     bad: list[BadPool] = []
     for number, entry in enumerate(entries, 1):
@@ -178,7 +178,9 @@ def _list_errors(entry: Any) -> Iterator[str]:
     known = os_traits.get_traits()
     for trait in entry.get('traits', ()):
         if trait not in known and not _CUSTOM_TRAIT.fullmatch(trait):
-            yield f'traits: {trait} is no trait of os-traits, nor CUSTOM_*'
+            yield (
+                f'traits: {trait} is neither a trait of os-traits nor CUSTOM_*'
+            )
     if entry['source'] == NONE:
         yield from _list_without_effect(entry)
     elif 'location' not in entry:
@@ -187,8 +189,8 @@ def _list_errors(entry: Any) -> Iterator[str]:
         yield from _list_wrong_locations(entry['source'], entry['location'])
     if entry['source'] not in {NONE, *_DOCUMENTS} and 'max_age' in entry:
         yield (
-            f'max_age: source {entry["source"]} measures the pool whenever it '
-            'is read; remove it'
+            f'max_age: source {entry["source"]} measures the pool at each '
+            'reading; remove max_age'
         )
     try:
         rules = {'reserved': 0, **entry.get('inventory', {})}
@@ -201,13 +203,13 @@ def _list_without_effect(entry: dict[str, Any]) -> Iterator[str]:
     for key in entry.keys() - {'name', 'resource_class', 'source'}:
         yield (
             f'{key}: with source none, this host does not read the pool; only '
-            'the reading hosts set this key; remove it'
+            'hosts that read the pool set this key; remove the key'
         )
 
 
 def _list_wrong_locations(source: str, location: str) -> Iterator[str]:
     if source in ('statvfs', 'file') and not location.startswith('/'):
-        yield f'location: {location} is no path from / on'
+        yield f'location: {location} is not an absolute path'
     if source == 'http':
         try:
             url = urllib.parse.urlsplit(location)
@@ -216,9 +218,9 @@ def _list_wrong_locations(source: str, location: str) -> Iterator[str]:
         except ValueError:
             is_url, has_password = False, '@' in location
         if has_password:
-            yield 'location: a URL with a password ends in logs'
+            yield 'location: a URL with a password would appear in logs'
         elif not is_url:
-            yield f'location: {location!r} is no URL of http or https'
+            yield f'location: {location!r} is not an http or https URL'
 
 
 def _list_clashes(
@@ -226,11 +228,11 @@ def _list_clashes(
 ) -> Iterator[str]:
     for one in found:
         if one.pool.name == entry['name']:
-            yield 'name: another pool has it'
+            yield 'name: another pool has this name'
         if one.pool.resource_class == entry['resource_class']:
             yield (
-                f'resource_class: pool {one.pool.name} has it too, so a '
-                'moving server could get units of the other pool'
+                f'resource_class: pool {one.pool.name} has this class too, so '
+                'a moving server could get units of the other pool'
             )
 
 

@@ -127,7 +127,7 @@ class PoolReader:
         if hangs:
             since = self._began_on.isoformat(timespec='seconds')
             return dataclasses.replace(
-                state, failure=f'it has not answered since {since}'
+                state, failure=f'the source has not answered since {since}'
             )
         max_age = self.definition.max_age
         if (
@@ -137,6 +137,8 @@ class PoolReader:
             and self._clock.monotonic() - state.taken_at > max_age
         ):
             return dataclasses.replace(
-                state, failure=f'it is older than max_age ({max_age} seconds)'
+                state,
+                failure='the last value is older than max_age '
+                f'({max_age} seconds)',
             )
         return state

@@ -27,7 +27,10 @@ def parse_document(
     """
     document = _parse_json(text)
     if 'free' in document and 'reserved' in document:
-        raise ValueError('it has both "free" and "reserved"; give one of them')
+        raise ValueError(
+            'the document has both "free" and "reserved"; write only one of '
+            'them'
+        )
     return _make_reading(document, unit_size, read_at)
 
 
@@ -107,7 +110,7 @@ def _make_reading(
 def _parse_json(text: bytes) -> dict[str, Any]:
     document = foreign_data.load_json(text)
     if not isinstance(document, dict):
-        raise ValueError('it is not a JSON object')
+        raise ValueError('the content is not a JSON object')
     return document
 
 

@@ -59,7 +59,7 @@ def _read_statvfs(source: Source) -> pool.Reading:
     if not os.path.ismount(source.location):
         raise ValueError(
             f'nothing is mounted at {source.location}; give the path of the '
-            'mount itself'
+            'mount point itself'
         )
     found = os.statvfs(source.location)
     return reading.make_from_blocks(
@@ -90,7 +90,7 @@ def _read_ceph(source: Source) -> pool.Reading:
     except subprocess.CalledProcessError as err:
         text = err.stderr.decode(errors='replace').strip()
         raise ValueError(
-            f'"{" ".join(command)}" has failed with {err.returncode}: '
+            f'"{" ".join(command)}" failed with exit status {err.returncode}: '
             f'{text[-500:]}'
         ) from err
     return reading.parse_ceph(
@@ -129,8 +129,8 @@ def _read_http(source: Source) -> pool.Reading:
         response.raise_for_status()
         if response.status_code >= 300:
             raise ValueError(
-                f'it answers {response.status_code}, a redirection, which is '
-                'not followed: give the URL that it leads to'
+                f'the server answers {response.status_code}, a redirect, '
+                'which is not followed: give the target URL of the redirect'
             )
         text = b''
         # Byte by byte: a larger piece is waited for until it is full, however
@@ -140,7 +140,8 @@ def _read_http(source: Source) -> pool.Reading:
             _check_size(len(text))
             if time.monotonic() > deadline:
                 raise ValueError(
-                    f'the answer is not there after {source.timeout:g} seconds'
+                    f'the answer is not complete after {source.timeout:g} '
+                    'seconds'
                 )
     written_at = _find_last_modified(response)
     return _parse_document(source, text, written_at, asked_at)
@@ -177,7 +178,7 @@ def _parse_document(
         undated = 'the answer has no Last-Modified header with a time'
     elif written_at > asked_at + MAX_SKEW:
         future = written_at.isoformat(timespec='seconds')
-        undated = f'it was last modified in the future ({future})'
+        undated = f'the document was last modified in the future ({future})'
     read_at = asked_at
     if written_at is not None and not undated:
         read_at = min(written_at, asked_at)
@@ -187,7 +188,7 @@ def _parse_document(
 
 def _check_size(size: int) -> None:
     if size > MAX_BYTES:
-        raise ValueError(f'it is longer than {MAX_BYTES} bytes')
+        raise ValueError(f'the document is longer than {MAX_BYTES} bytes')
 
 
 #: Name in a definition -> how it is read.

@@ -120,7 +120,8 @@ class SriovInventory(base.InventoryProvider):
             own.list_problems(found.values(), holders.all_names)
         )
         faults = [
-            f'{one} cannot be read ({reason}); its former state is still used'
+            f'{one} cannot be read ({reason}); the last known state is still '
+            'used'
             for one, reason in seen.unsteady.items()
         ] + [
             f'{one.address} does not answer: the card has failed'
@@ -175,8 +176,8 @@ class SriovInventory(base.InventoryProvider):
         """Return what options name and no card has."""
         known = frozenset[str]().union(*(one.names for one in cards))
         return [
-            f'[ext_resources_sriov] {option} names {name}, and no card with '
-            'SR-IOV has it'
+            f'[ext_resources_sriov] {option} names {name}, but no card with '
+            'SR-IOV has this name'
             for option, names in (
                 ('physical_networks', self._networks.keys()),
                 ('excluded_devices', self._excluded),

@@ -72,9 +72,10 @@ class MissingInterface:
         return alarm.Problem(
             alarm=alarm.RESOURCES_LEFT_OUT,
             subject=f'{self.option} {self.interface}',
-            text=f'{self.named}, but this host does not have that interface '
-            'now. Its function may be in use, and may be any of '
-            f'{functions}: servers get none of these. {_ADVICE[self.option]}',
+            text=f'{self.named}, but this host does not have this interface '
+            'now. The function of the interface may be in use and may be any '
+            f'of {functions}, so servers get none of these functions. '
+            f'{_ADVICE[self.option]}',
         )
 
 

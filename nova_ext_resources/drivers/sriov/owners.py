@@ -31,7 +31,7 @@ class FunctionOwners:
     ) -> str:
         """Explain why a virtual function is left out; '' if it is not."""
         return self._find_certain(one, parent) or ', '.join(
-            f'{absent.named}, which may be one of them'
+            f'{absent.named}, which may be one of these functions'
             for absent in self.absent
             if absent.may_be_of(one, parent)
         )

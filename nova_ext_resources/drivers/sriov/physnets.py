@@ -25,7 +25,7 @@ def parse(items: Iterable[str]) -> dict[str, frozenset[str]]:
         match = _ITEM.fullmatch(item)
         if not match:
             raise ValueError(
-                f'{item!r} is no physical network and device, such as '
+                f'{item!r} is not a physical network with a device, such as '
                 'physnet1:ens1f0 or physnet1:0000:3b:00.0'
             )
         device = sysfs.parse_device(match[2])

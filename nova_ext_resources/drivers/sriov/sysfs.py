@@ -148,7 +148,9 @@ def read(root: str) -> SriovScan:
     for name in names:
         if not files.ADDRESS.fullmatch(name):
             shown = files.show(name)
-            unsteady[shown] = f'{folder} has {shown}, which is no PCI address'
+            unsteady[shown] = (
+                f'{folder} contains {shown}, which is not a PCI address'
+            )
             continue
         path = f'{folder}/{name}'
         try:
@@ -211,8 +213,8 @@ def _read_physical(
     after = int(files.read(path, 'sriov_numvfs'))
     if not is_dead and not before == after == len(found):
         raise files.Unsteady(
-            f'{path}: sriov_numvfs was {before} and is {after}, and it has '
-            f'{len(found)} virtual functions'
+            f'{path}: sriov_numvfs was {before} and is now {after}, but the '
+            f'device has {len(found)} virtual functions'
         )
     node = int(files.read_optional(path, 'numa_node', '-1'))
     names = files.list_folder(f'{path}/net')
@@ -248,7 +250,10 @@ def _read_virtual(
         if not files.ADDRESS.fullmatch(own) or (
             files.read_link(folder, 'physfn') != address
         ):
-            raise files.Unsteady(f'{path}/{name} leads to no function of it')
+            raise files.Unsteady(
+                f'{path}/{name} does not link to a virtual function of this '
+                'device'
+            )
         interfaces = _list_interfaces(os.path.realpath(folder))
         yield VirtualFunction(
             address=own,

@@ -45,7 +45,7 @@ class BrokenFile:
         """What the operator can do."""
         if self.is_readable:
             return 'correct the file'
-        return 'make it readable for the user of nova-compute'
+        return 'make the file readable for the user of nova-compute'
 
     def list_possible(
         self, types: Container[str]

@@ -110,9 +110,9 @@ class Contents:
             self._refuse(
                 one.refuse(
                     places,
-                    f'provider {one.rp_key}{nodes and f" of {nodes}"} has it '
-                    f'from {origin}; remove one, or give each a provider of '
-                    'its own',
+                    f'provider {one.rp_key}{nodes and f" of {nodes}"} already '
+                    f'has this class from {origin}; remove one definition, or '
+                    'give each its own provider',
                 )
             )
 
@@ -129,12 +129,12 @@ class Contents:
         self, bad: definitions.BadDefinition, place: definitions.Place
     ) -> str:
         if place in self.resources:
-            return 'the first one is used'
+            return 'the first definition is used'
         if place in self._former and place not in self.lost:
             self.resources[place] = self._former[place]
             return (
-                'the last good one is used until nova-compute is restarted; '
-                'correct it'
+                'the last good definition is used until nova-compute is '
+                'restarted; correct the definition'
             )
         self.lost.setdefault(place, bad)
         return _NOTHING

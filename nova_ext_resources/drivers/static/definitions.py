@@ -177,7 +177,7 @@ class BadDefinition:
                 name=name,
                 type=self.type,
                 units='units',
-                description='Its definition cannot be read.',
+                description='The definition of this resource cannot be read.',
             ),
             inventory=inventory_obj.Inventory(total=amount, reserved=amount),
             traits=frozenset(),
@@ -222,7 +222,9 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
 def _load(text: str) -> list[Any]:
     data = foreign_data.load_yaml(text)
     if not isinstance(data, dict) or set(data) != {'resources'}:
-        raise ValueError('it must have one key, resources, and nothing else')
+        raise ValueError(
+            'the file must have the key "resources" and no other key'
+        )
     found = [] if data['resources'] is None else data['resources']
     if not isinstance(found, list):
         raise ValueError('resources must be a list ("- name: ...")')
@@ -316,7 +318,7 @@ def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
         is_custom = _CUSTOM_TRAIT.fullmatch(trait)
         if not is_custom and trait not in os_traits.get_traits():
             yield (
-                f'{trait} is no trait: a standard one is expected, or CUSTOM_ '
+                f'{trait} is not a trait: use a standard trait, or CUSTOM_ '
                 'and upper case letters, digits and _'
             )
 
@@ -330,11 +332,11 @@ def _list_node_reasons(data: Any, kind: str) -> Iterator[str]:
     if data['inventory'].get('allocation_ratio', 1) > 1:
         yield (
             'a bare-metal node belongs to one server, which cannot have more '
-            'than its total; leave out allocation_ratio'
+            'than the total of the node; remove allocation_ratio'
         )
     for node in data['nodes']:
         if not _find_uuid(node):
             yield (
-                f'{node} is no uuid of a bare-metal node; "openstack '
-                'baremetal node list" has it'
+                f'{node} is not the uuid of a bare-metal node; "openstack '
+                'baremetal node list" shows the uuids'
             )

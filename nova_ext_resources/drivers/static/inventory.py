@@ -50,9 +50,9 @@ class StaticInventory(base.InventoryProvider):
             help="""
 Resource definitions of this host.
 
-They are read at the start, and again when they have changed. Move a new
-file into place (``mv``) instead of writing into the old one: what is
-missing from a half-written file is deleted from placement.
+The definitions are read at the start, and again after each change. Move a
+new file into place (``mv``) instead of writing into the old file: resources
+that are missing from a half-written file are deleted from placement.
 
 Possible values:
 
@@ -160,8 +160,8 @@ Possible values:
             signature = _sign(self._path)
         except OSError as err:
             raise ValueError(
-                f'{err.filename}: {err.strerror}; it must exist, and be '
-                'readable for the user that nova-compute runs as'
+                f'{err.filename}: {err.strerror}; the file must exist and be '
+                'readable by the user of nova-compute'
             ) from err
         if signature == self._signature:
             return

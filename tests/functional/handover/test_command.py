@@ -47,8 +47,8 @@ endpoint_override = http://127.0.0.1:1
 
 #: RMD would have its groups where machines mount resctrl; here, nothing is.
 UNVERIFIED = (
-    'Host host1: no limit of memory bandwidth is verified, because its '
-    'control groups in resctrl cannot be read\n'
+    'Host host1: no limit of memory bandwidth is verified, because the '
+    'control groups of RMD in resctrl cannot be read\n'
 )
 
 

@@ -195,7 +195,7 @@ class UnitsTest(base.PlacementTestCase):
         )
 
         self.assertIn('4 requested, 3 available', str(err))
-        self.assertIn('6 are free, but not side by side', str(err))
+        self.assertIn('6 units are free, but not side by side', str(err))
         self.assertIn('host_L3_0', str(err))
         self.create('smaller', 3, servers=2)
         self.assertEqual(

@@ -72,7 +72,7 @@ class FilterTestCase(_TestCase):
             'of L3_0:',
             'not side by side',
             'of L3_1:',
-            'the rest is used by',
+            'uses the rest',
         ):
             self.assertIn(part, line)
         self.assertEqual(0, self.count_lines('refuses host good'))
@@ -123,7 +123,7 @@ class FilterTestCase(_TestCase):
         )
 
         self.assertFalse(self.passes(host))
-        self.assertIn('free are 11 of 0-11,24-35', self.log.output)
+        self.assertIn('free CPUs: 11 of 0-11,24-35', self.log.output)
 
     def test_a_floating_server_is_refused_with_what_to_do(self) -> None:
         host = scheduling.make_host(builders.make_view())

@@ -43,7 +43,7 @@ def make_refusal() -> exception.ConstraintsViolated:
                 resource_class='CUSTOM_LLC_WAYS',
                 requested=4,
                 available=0,
-                reason='its CPUs float over the host; set '
+                reason='the CPUs of the server float over the host; set '
                 'hw:cpu_policy=dedicated on the flavor',
                 is_permanent=True,
             ),
@@ -52,8 +52,8 @@ def make_refusal() -> exception.ConstraintsViolated:
                 resource_class='CUSTOM_RDT_CLOS',
                 requested=1,
                 available=0,
-                reason='servers of this host hold 6; the rest is used by the '
-                'host itself or by other software',
+                reason='servers of this host hold 6 units; the host itself '
+                'or other software uses the rest',
             ),
         ],
     )
@@ -154,7 +154,7 @@ class TranslatedTest(TranslationTestCase):
         text = str(self.translate(err))
 
         self.assertIn('RMD is not available: Failed', text)
-        self.assertIn('Start it, or correct', text[:_KEPT])
+        self.assertIn('Start RMD, or correct', text[:_KEPT])
         self.assertNotIn('example.org', text)
         self.assertIn(url, log.output)
 

@@ -158,7 +158,7 @@ class ReservedUnitsTest(base.NovaTestCase):
             exception.ReservationRefused, self.reserve, 'lease', 4
         )
 
-        self.assertIn('4 are free, but not side by side', str(err))
+        self.assertIn('4 units are free, but not side by side', str(err))
         self.boot(self.make_pinned_flavor(4), 'ERROR')
 
     def test_what_is_promised_is_had_and_counts_once(self) -> None:

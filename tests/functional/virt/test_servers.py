@@ -424,7 +424,7 @@ class DisabledLaterTest(base.NovaTestCase):
         server = self.boot(flavor, state='ERROR')
 
         [reason] = self.list_reasons(server, 'ext_resources_claim:')
-        self.assertIn('no longer offers it', reason)
+        self.assertIn('no longer offers this resource', reason)
 
     def test_extra_specs_mean_nothing_where_nothing_is_enabled(self) -> None:
         self.disable()

@@ -336,7 +336,7 @@ class TestAttributes(base.TestCase):
 
         (shortfall,) = decision.shortfalls
         self.assertTrue(shortfall.is_permanent)
-        self.assertIn('attribute code is 99', shortfall.reason)
+        self.assertIn('attribute code takes 99', shortfall.reason)
 
 
 class TestGive(base.TestCase):

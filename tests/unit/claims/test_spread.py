@@ -136,8 +136,8 @@ class SpreadTest(base.TestCase):
             ),
         )
         for host, expected in (
-            (make_host(), 'in these caches; free are 0-15 of'),
-            (test_siblings.make_host(), 'in this cache; free are 0-3 of'),
+            (make_host(), 'in these caches; free CPUs: 0-15 of'),
+            (test_siblings.make_host(), 'in this cache; free CPUs: 0-3 of'),
         ):
             (one,) = test_decide.ask(host, request).shortfalls
             self.assertIn(expected, one.reason)
@@ -148,7 +148,7 @@ class SpreadTest(base.TestCase):
         )
 
         (one,) = decision.shortfalls
-        self.assertIn('smaller servers', one.reason)
+        self.assertIn('use a smaller flavor', one.reason)
 
     def test_of_several_groups_nothing_is_spread(self) -> None:
         groups: Any = {'_A': {WAYS: 4}, '_B': {WAYS: 4}}

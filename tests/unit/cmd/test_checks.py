@@ -353,7 +353,7 @@ class DefinitionsTest(ChecksTestCase):
     def test_an_empty_file(self) -> None:
         self.write('definitions.yaml', '')
 
-        self.assert_result(FAILURE, 'must have one key', self.NAME)
+        self.assert_result(FAILURE, 'must have the key', self.NAME)
 
     def test_a_file_that_the_system_does_not_let_be_read(self) -> None:
         os.remove(self.definitions)
@@ -497,7 +497,7 @@ class RmdTest(ChecksTestCase):
     def test_one_that_is_off(self) -> None:
         for code, details in self.run_rmd('http://127.0.0.1:1'):
             self.assertEqual(FAILURE, code)
-            self.assertIn('Start it, or correct', details)
+            self.assertIn('Start RMD, or correct', details)
 
     def test_a_wrong_password(self) -> None:
         fixture = self.useFixture(
@@ -1020,7 +1020,7 @@ class TuningTest(ChecksTestCase):
 
     def test_options_that_do_not_go_together(self) -> None:
         self.assert_tuning(
-            FAILURE, 'it must be below want_above', give_below=0.5
+            FAILURE, 'give_below must be below want_above', give_below=0.5
         )
         self.assert_tuning(
             FAILURE,

@@ -163,7 +163,9 @@ class BackendSuite(with_host.BackendTestCase):
             exception.CapacityExceeded, self.start, self.host, SERVER, 4
         )
 
-        self.assertIn('something else on the host uses it', str(err))
+        self.assertIn(
+            'other software on the host uses this resource', str(err)
+        )
         self.assertEqual({}, self.list_in_force())
         self.assert_agreement(self.host)
 

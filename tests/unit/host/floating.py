@@ -165,7 +165,10 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.heal())
 
         self.assert_inside(guest)
-        self.assertIn('4 of 4 threads run outside its group', self.log.output)
+        self.assertIn(
+            '4 of 4 threads of the server run outside its group',
+            self.log.output,
+        )
 
     # -- servers that run, as the hypervisor says ----------------------
 
@@ -175,7 +178,8 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
     def assert_absent(self, err: object) -> None:
         self.assertIn(
-            f'The hypervisor runs it as {NAME}, but no trusted', str(err)
+            f'The hypervisor runs the server as {NAME}, but no trusted',
+            str(err),
         )
 
     def test_a_server_that_runs_and_is_not_found_does_not_start(self) -> None:
@@ -333,7 +337,8 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
         self.assert_inside(guest)
         self.assertIn(
-            f'1 of 5 threads run outside its group: {late}', self.log.output
+            f'1 of 5 threads of the server run outside its group: {late}',
+            self.log.output,
         )
 
     def test_others_that_are_put_into_its_group_are_sent_away(self) -> None:
@@ -344,7 +349,10 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.heal())
 
         self.assert_inside(guest)
-        self.assertIn(f'not its own: {other.pid}', self.log.output)
+        self.assertIn(
+            f'of other processes are in the group of the server: {other.pid}',
+            self.log.output,
+        )
 
     def test_what_the_server_starts_stays_in_its_group(self) -> None:
         guest = self.run_guest()
@@ -355,7 +363,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.heal())
 
         self.assertEqual(guest.list_threads() | {child}, self.list_inside())
-        self.assertNotIn('not its own', self.log.output)
+        self.assertNotIn('threads of other processes', self.log.output)
 
     def test_a_server_that_ended_leaves_an_empty_group(self) -> None:
         guest = self.run_guest()
@@ -552,7 +560,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
             self.assert_inside(guest)
         (problem,) = self.host.problems
         self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
-        self.assertIn('does not report which guests run', problem.text)
+        self.assertIn('does not report the running guests', problem.text)
         self.is_silent = False
         self.assertEqual((), self.heal())
 

@@ -187,7 +187,9 @@ class ClaimTest(with_host.HostTestCase):
         )
         for words in (SERVER, 'host1', '12 requested', '5 requested', SEATS):
             self.assertIn(words, str(err))
-        self.assertIn('not among 12-23,36-47', str(err))
+        self.assertIn(
+            'not among the CPUs of this cache (12-23,36-47)', str(err)
+        )
 
     def reopen(self) -> ledger_mod.Ledger:
         self.host.close()

@@ -89,7 +89,7 @@ class FloatingSuiteTest(test_with_resctrl.ResctrlSuiteTest):
             exception.EnforcementFailed, self.start, self.host, backend.SERVER
         )
 
-        self.assertIn('is wanted and', str(err))
+        self.assertIn('is expected, but the kernel shows', str(err))
         self.assertEqual({backend.OTHER}, set(self.list_ours()))
 
     def assert_agreement(self, host: manager.HostManager) -> None:

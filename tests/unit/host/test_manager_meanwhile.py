@@ -439,4 +439,4 @@ class TakenOutTest(ActingHostTestCase):
             with_host.make_claim(SERVER),
         )
 
-        self.assertIn('no longer offers it', str(err))
+        self.assertIn('no longer offers this resource', str(err))

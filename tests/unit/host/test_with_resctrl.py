@@ -111,7 +111,7 @@ class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
             exception.EnforcementFailed, self.start, self.host, SERVER
         )
 
-        self.assertIn('is wanted and', str(err))
+        self.assertIn('is expected, but the kernel shows', str(err))
         self.assertEqual({}, self.list_ours())
 
     def test_running_out_of_classes_is_a_lack_of_capacity(self) -> None:
@@ -368,7 +368,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
             self.assertEqual(
                 (alarm.NOT_APPLIED, SERVER), (problem.alarm, problem.subject)
             )
-            self.assertIn('COS1 may fill its ways', str(problem))
+            self.assertIn('COS1 may fill ways', str(problem))
             self.assert_put_back(entry)
         self.kernel.remove_group('COS1')
         self.assertEqual((), self.heal())

@@ -69,7 +69,8 @@ class AstrayTest(AstrayTestCase):
 
         self.assertEqual([], self.list_lost())
         self.assertIn(
-            '4 of its 4 threads are in the control group low', self.log.output
+            '4 of 4 threads of the server are in the control group low',
+            self.log.output,
         )
         self.assert_agreement(self.host)
 
@@ -173,7 +174,8 @@ class RefusedTest(AstrayTestCase):
         [problem] = self.heal()
 
         self.assertIn(
-            f'its CPUs 1 are in the control group {LOW}', problem.text
+            f'CPUs 1 of the server are in the control group {LOW}',
+            problem.text,
         )
         self.assertEqual([], self.list_lost())
 
@@ -342,7 +344,7 @@ class IoTest(with_resctrl.ResctrlHostTestCase):
             [problem] = self.host.problems
             self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
             self.assertIn(
-                f'I/O devices may fill its ways {mask & -mask:x} of L3_0',
+                f'I/O devices may fill ways {mask & -mask:x} of L3_0',
                 problem.text,
             )
             self.assertIn('io_alloc_cbm', problem.text)

@@ -348,7 +348,7 @@ class BurstTest(PoolsTestCase):
 
         (problem,) = self.host.problems
         self.assertEqual(alarm.NOT_APPLIED, problem.alarm)
-        self.assertIn('something else on the host', str(problem))
+        self.assertIn('other software on the host', str(problem))
         self.kernel.write(f'nova-{A}/cpus_list', '9\n')
         self.host.apply(A)
         self.assertEqual(CPUS[A], set(self.list_ours()[A]['cpus']))
@@ -465,7 +465,9 @@ class BurstTest(PoolsTestCase):
         self.assertEqual(alarm.OVERALLOCATED, pool.alarm)
         self.assertEqual({A, B}, problems.keys())
         for problem in problems.values():
-            self.assertIn('burst_ways is 4; set it to 6', str(problem))
+            self.assertIn(
+                'burst_ways is 4; set burst_ways to at least 6', str(problem)
+            )
         self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
         self.reopen()
         self.heal()
@@ -540,7 +542,7 @@ class BurstTest(PoolsTestCase):
             [dataclasses.replace(share, consumer_uuid=B)],
         )
 
-        self.assertIn('has nothing of it', str(err))
+        self.assertIn('holds no unit', str(err))
 
     def test_a_failed_move_is_told_and_breaks_nothing(self) -> None:
         self.burst(A)

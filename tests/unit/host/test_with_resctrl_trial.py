@@ -31,7 +31,7 @@ class TrialTest(with_resctrl.ResctrlHostTestCase):
     def test_what_may_not_be_applied_is_not_offered(self) -> None:
         for error, reason in (
             ('EACCES', 'CAP_DAC_OVERRIDE'),
-            ('EPERM', 'on privileges'),
+            ('EPERM', 'about privileges'),
             ('EROFS', 'read-only'),
         ):
             with self.subTest(error=error):

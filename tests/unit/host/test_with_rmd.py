@@ -159,7 +159,7 @@ class LateTest(late_rmd.LateRmdTestCase):
         self.assertEqual(
             (alarm.RELEASE_PENDING, SERVER), (problem.alarm, problem.subject)
         )
-        self.assertIn('may still carry that out', str(problem))
+        self.assertIn('may still carry out this request', str(problem))
         self.assertEqual({SERVER: 'releasing'}, self.read_rows())
 
     def test_it_is_deleted_when_it_has_come(self) -> None:

@@ -308,7 +308,7 @@ class ClassesTest(LostTestCase):
                 exception.EnforcementFailed, self.start_with_plugin, number
             )
 
-        self.assertIn('no plugin (pstate) is used again', str(err))
+        self.assertIn('the RMD plugins (pstate) are not used again', str(err))
         self.assert_lost(1)
         self.start(self.host, OTHER, 2, cpus=frozenset({3}))
         self.assert_agreement(self.host)

@@ -309,8 +309,8 @@ class OfferedTest(base.TestCase):
         self.assertIs(Step.UNITS, fit.step)
         self.assertEqual(
             [
-                'CUSTOM_LLC_WAYS: 2 requested: this host takes none of '
-                'CUSTOM_LLC_WAYS now: resctrl_missing'
+                'CUSTOM_LLC_WAYS: 2 requested: this host accepts no claim of '
+                'CUSTOM_LLC_WAYS now, because of the alarm resctrl_missing'
             ],
             [str(one) for one in fit.shortfalls],
         )

@@ -141,7 +141,7 @@ class SimulationTest(base.TestCase):
         made = simulate(ask_for(1), published)
 
         self.assertEqual(0, made.number)
-        self.assertIn('takes none of', made.fit.shortfalls[0].reason)
+        self.assertIn('accepts no claim of', made.fit.shortfalls[0].reason)
 
     def test_what_is_promised_is_left(self) -> None:
         promises = test_fit.ReservationsTest('promise').promise(5)

@@ -98,7 +98,7 @@ class HeldTest(base.TestCase):
             (L3[0], hosts.WAYS), (short.rp_uuid, short.resource_class)
         )
         self.assertEqual(3, short.available)
-        self.assertIn('4 are free, but not side by side', short.reason)
+        self.assertIn('4 units are free, but not side by side', short.reason)
         # ... but after it.
         assert refused.earliest is not None
         self.assertEqual(9, refused.earliest.during.start)

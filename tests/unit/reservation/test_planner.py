@@ -391,7 +391,7 @@ class AttributesTest(PlannerTestCase):
         self.assertEqual(hosts.CLOS, short.resource_class)
         # No server runs on the host, now or when that was decided.
         self.assertEqual(
-            f'fewer are free throughout {span(60, 70)}', short.reason
+            f'fewer units are free throughout {span(60, 70)}', short.reason
         )
 
     def test_free_ways_that_are_apart_do_not_do(self) -> None:
@@ -421,7 +421,8 @@ class AttributesTest(PlannerTestCase):
 
         (short,) = refusal.shortfalls['one']
         self.assertIn(
-            f'6 are free, but not side by side throughout {span(60, 70)}',
+            '6 units are free, but not side by side throughout '
+            f'{span(60, 70)}',
             short.reason,
         )
         # To choose other CPUs makes no difference.
@@ -475,7 +476,7 @@ class AttributesTest(PlannerTestCase):
         refusal = self.refuse(make_request('it', span(0, 10), demand))
 
         (short,) = refusal.shortfalls['one']
-        self.assertIn('attribute code is 2 of 2 ways', short.reason)
+        self.assertIn('attribute code takes 2 of 2 ways', short.reason)
 
     def test_dedicated_cpus_are_of_one_cell(self) -> None:
         self.accept(

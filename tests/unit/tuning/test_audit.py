@@ -95,7 +95,7 @@ class AuditTrailTest(base.TestCase):
             ('a', 4, 3, 'b'),
             tuple(giver[key] for key in ('server', 'before', 'after', 'peer')),
         )
-        self.assertIn('gives to server b', giver['reason'])
+        self.assertIn('gives units to server b', giver['reason'])
 
     def test_not_every_user_of_the_host_may_read_it(self) -> None:
         self.addCleanup(os.umask, os.umask(0o022))

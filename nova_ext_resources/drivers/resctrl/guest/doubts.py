@@ -10,8 +10,8 @@ _RESTORE = 'restore the connection of nova-compute to the hypervisor'
 
 #: What to do for a server of which nothing can be known.
 SILENCE = (
-    f'{_RESTORE}, see its log. It does not report which guests run; no '
-    'process of this server was found'
+    f'{_RESTORE} (see the log of nova-compute). The hypervisor does not '
+    'report the running guests, and no process of this server was found'
 )
 
 
@@ -48,8 +48,8 @@ def of_machine(pid: int, machine: str) -> Doubt:
         pid=pid,
         subject=machine,
         advice=f'find out which libvirt runs the machine {machine}: process '
-        f'{pid} is in its cgroup, and the libvirt of nova-compute reports no '
-        'such guest',
+        f'{pid} is in the cgroup of this machine, and the libvirt of '
+        'nova-compute reports no guest in this machine',
     )
 
 
@@ -58,8 +58,8 @@ def of_silence(pid: int) -> Doubt:
     return Doubt(
         pid=pid,
         subject='silence',
-        advice=f'{_RESTORE}: it has not reported yet which guest has the '
-        f'machine in whose cgroup process {pid} is',
+        advice=f'{_RESTORE}: process {pid} is in the cgroup of a machine, and '
+        'the hypervisor has not reported yet the guest of this machine',
     )
 
 

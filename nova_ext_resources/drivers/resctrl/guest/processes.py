@@ -130,9 +130,9 @@ def from_options(
     ]
     if unknown:
         LOG.warning(
-            '%(option)s names %(users)s, which this host does not know, so '
-            'no process of that user is taken for a server. Correct the '
-            'name, or write the number.',
+            '%(option)s names %(users)s, which this host does not know, so no '
+            'process of this user counts as a server. Correct the name, or '
+            'write the number of the user.',
             {'option': doubts.USERS_OPTION, 'users': ', '.join(unknown)},
         )
     return Processes(
@@ -196,9 +196,9 @@ class Processes:
         if self._reader.read_stat(1) is None:
             raise errors.ResctrlFailed(
                 action='find the processes of servers',
-                reason=f'{self._proc} does not show those of other users; '
-                'mount it without hidepid, or with gid= of a group that the '
-                'user of nova-compute is in',
+                reason=f'{self._proc} does not show the processes of other '
+                f'users; mount {self._proc} without hidepid, or with gid= of '
+                'a group of the user of nova-compute',
             )
         scan = Scan(
             reader=self._reader,
@@ -287,9 +287,9 @@ class Processes:
             # Whoever wrote the command line chose the name in it.
             if self._logged.note(doubt.subject, doubt.subject):
                 LOG.warning(
-                    'Process %(pid)s names a server in its command line, and '
-                    'is not taken for a server: %(advice)s. This is logged '
-                    'once for each user and each machine.',
+                    'Process %(pid)s names a server in its command line, but '
+                    'does not count as its process: %(advice)s. This is '
+                    'logged once for each user and each machine.',
                     {'pid': doubt.pid, 'advice': doubt.advice},
                 )
 
@@ -316,11 +316,11 @@ class Processes:
         """Explain; what to do comes first, because Nova cuts texts."""
         name = scan.guests[uuid].name
         return (
-            f'{self._advise(scan, uuid)}. The hypervisor runs it as {name}, '
-            f'but no trusted process in {self._proc} has "-uuid {uuid}" or '
-            f'"-name guest={name}" in its command line, no visible process '
-            f'holds the lock of {self._make_path(scan.guests[uuid])}, and '
-            f'none is in a cgroup of libvirt for {name}'
+            f'{self._advise(scan, uuid)}. The hypervisor runs the server as '
+            f'{name}, but no trusted process in {self._proc} has "-uuid '
+            f'{uuid}" or "-name guest={name}" in its command line, no visible '
+            f'process holds the lock of {self._make_path(scan.guests[uuid])}, '
+            f'and no process is in a cgroup of libvirt for {name}'
         )
 
     def _advise(self, scan: 'Scan', uuid: str) -> str:

@@ -163,7 +163,9 @@ def list_domains(files: file_system.FileSystem) -> dict[Domain, str]:
             elif name not in _unread:
                 _unread.add(name)
                 LOG.info(
-                    '%s/%s is not read: it is of no L3 cache', _DATA, name
+                    '%s/%s is not read: it does not belong to an L3 cache',
+                    _DATA,
+                    name,
                 )
     return {one: found[one] for one in sorted(found, key=_get_rank)}
 
@@ -234,7 +236,8 @@ class CounterReader:
         if self._get_inode(group) != inode:
             raise errors.GroupGone(
                 action=f'read the counters of {group}',
-                reason='it was removed, and another of this name was made',
+                reason='the group was removed, and a new group has the same '
+                'name',
             )
         return GroupCounters(
             inode=inode,
@@ -252,7 +255,7 @@ class CounterReader:
             return None
         count = parse_count(text)
         if count is None:
-            failures.append(f'{path}: {text.strip()[:40]!r} is no number')
+            failures.append(f'{path}: {text.strip()[:40]!r} is not a number')
         return count
 
     def _get_inode(self, group: str) -> int:

@@ -93,21 +93,21 @@ _CLASSES: dict[int, type[ResctrlError]] = {
 
 #: Error number of the kernel -> what to do.
 ADVICE = {
-    errno.EACCES: 'the privileged helper needs CAP_DAC_OVERRIDE: leave it in '
-    '[ext_resources_resctrl_privsep] capabilities, and to the container of '
-    'nova-compute if there is one',
+    errno.EACCES: 'the privileged helper needs CAP_DAC_OVERRIDE: keep this '
+    'capability in [ext_resources_resctrl_privsep] capabilities and, if '
+    'nova-compute runs in a container, in the container',
     errno.EROFS: 'resctrl is mounted read-only, at least for nova-compute: on '
-    'the host, mount -o remount,rw; in a container, mount it there without '
-    '"ro"; in a unit of systemd, set ProtectKernelTunables=no',
-    errno.EPERM: 'this process may not do that; see the page of the '
-    'enforcer resctrl on privileges',
+    'the host, run mount -o remount,rw; for a container, mount resctrl into '
+    'it without "ro"; for a systemd unit, set ProtectKernelTunables=no',
+    errno.EPERM: 'this process lacks the privilege; see the documentation of '
+    'the enforcer resctrl about privileges',
 }
 
 #: Why the kernel makes no group for a while (EBUSY), see its documentation of
 #: ``max_threshold_occupancy``.
 IN_LIMBO = (
-    'the monitoring ids that are free are still in limbo: the cache still '
-    'holds data of their former groups'
+    'the free monitoring ids are still in limbo: the cache still holds data '
+    'of their former groups'
 )
 
 #: What the kernel writes when the last command succeeded.
@@ -124,7 +124,7 @@ def make_missing(root: str, found: str) -> ResctrlMissing:
         action=f'read {root}',
         reason=f'{found}, so resctrl is not mounted there; mount it (mount -t '
         f'resctrl resctrl {root}), or correct [ext_resources_resctrl] path. '
-        'If it cannot be mounted, the CPU or the kernel has no resource '
+        'If resctrl cannot be mounted, the CPU or the kernel has no resource '
         'control',
     )
 

@@ -180,9 +180,9 @@ class RealFileSystem:
                 if time.monotonic() > deadline:
                     raise OSError(
                         errno.EBUSY,
-                        f'another program holds the lock of {self.root} for '
-                        f'more than {self._timeout:g} s; "lslocks" shows '
-                        'which',
+                        f'another program has held the lock of {self.root} '
+                        f'for more than {self._timeout:g} s; "lslocks" shows '
+                        'the program',
                     ) from None
                 time.sleep(LOCK_PAUSE)
 

@@ -25,9 +25,10 @@ _SCHEMATA = 'schemata'
 _MODE = 'mode'
 
 _TOO_OLD = (
-    'the kernel has no such file; Linux 4.19 or later is needed, or the '
-    "kernel of a distribution that has it. Update this host's kernel, or take "
-    'resctrl out of [ext_resources] inventory_providers and enforcers there'
+    'the kernel has no such file. Update the kernel of this host to Linux '
+    '4.19 or later, or to a distribution kernel that has this file, or remove '
+    'resctrl from [ext_resources] inventory_providers and enforcers on this '
+    'host'
 )
 
 
@@ -90,9 +91,9 @@ class GroupFiles:
             return errors.make_missing(root, 'there is no file "schemata"')
         return errors.ResctrlFailed(
             action=f'read {root}',
-            reason='resctrl is mounted, but the kernel controls nothing here '
-            'and can only monitor; if the CPU can do more, look for rdt= on '
-            'the command line of the kernel, otherwise take resctrl out of '
+            reason='resctrl is mounted, but the kernel can only monitor here '
+            'and control nothing; if the CPU supports control, check rdt= on '
+            'the kernel command line, otherwise remove resctrl from '
             '[ext_resources] inventory_providers and enforcers on this host',
         )
 
@@ -268,7 +269,7 @@ class GroupFiles:
             if control != schemata.BANDWIDTH and not value:
                 raise errors.ResctrlRefused(
                     action=f'set {path}',
-                    reason=f'it would be left without any way of {control}',
+                    reason=f'the group would have no way of {control}',
                 )
         for text in schemata.list_texts(changed):
             self._do(f'write {path}', self.files.write, path, text)
@@ -312,8 +313,8 @@ class GroupFiles:
         if found != cpus:
             raise errors.NotApplied(
                 action=f'set {path}',
-                reason=f'{text} is wanted and '
-                f'{bitmask.format_list(found)} is shown',
+                reason=f'{text} is expected, but the kernel shows '
+                f'{bitmask.format_list(found)}',
             )
         return dataclasses.replace(group, cpus=found)
 

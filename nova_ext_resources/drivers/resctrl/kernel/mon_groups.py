@@ -37,8 +37,8 @@ _PARENTS = (groups.DEFAULT, SHARED)
 _CLOSED = (errors.GroupGone, errors.ResctrlFailed)
 
 _USED_UP = {
-    errno.ENOSPC: 'all monitoring ids are in use; every group of '
-    'this host takes one, also those of other software',
+    errno.ENOSPC: 'all monitoring ids are in use; every group of this host '
+    'takes one id, also the groups of other software',
     errno.EBUSY: errors.IN_LIMBO,
 }
 

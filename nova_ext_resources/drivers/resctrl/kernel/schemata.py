@@ -95,7 +95,7 @@ def parse(text: str) -> dict[tuple[str, int], int]:
     for line in filter(str.strip, text.splitlines()):
         name, colon, values = (part.strip() for part in line.partition(':'))
         if not colon or not name or name in names:
-            raise ValueError(f'{line!r} is no line of a schemata file')
+            raise ValueError(f'{line!r} is not a line of a schemata file')
         names.add(name)
         is_known = name in LEVELS or name == BANDWIDTH
         if is_known and values != _UNINITIALIZED:
@@ -156,7 +156,7 @@ def find_deviation(wanted: Schemata, found: Schemata) -> str:
         shown = 'nothing'
         if real is not None:
             shown = _format_value(name, domain, real)
-        return f'{name}:{wrote} is wanted and {shown} is shown'
+        return f'{name}:{wrote} is expected, but the kernel shows {shown}'
     return ''
 
 

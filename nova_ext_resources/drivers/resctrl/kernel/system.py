@@ -52,7 +52,7 @@ def assign(
     """
     numbers = list(tids)
     if any(tid < 1 for tid in numbers):
-        raise OSError(errno.EINVAL, f'{min(numbers)} is no thread')
+        raise OSError(errno.EINVAL, f'{min(numbers)} is not a thread id')
     with _writing(path, dir_fd) as handle:
         for tid in numbers:
             try:
@@ -116,7 +116,9 @@ def checked(call: str, root: str, path: str) -> Iterator[tuple[int, str]]:
     """
     if not PATHS[call].fullmatch(path):
         raise OSError(
-            errno.EPERM, f'{call} of {path!r}, which is no group of Nova'
+            errno.EPERM,
+            f'{call} of {path!r} is refused, because this path '
+            'is not a group of Nova',
         )
     folder, name = os.path.split(path)
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -144,7 +146,9 @@ def check(folder: int, mounts: str = MOUNTS) -> None:
                 file.read()
             ):
                 return
-    raise OSError(errno.EPERM, 'this is not the root of a mount of resctrl')
+    raise OSError(
+        errno.EPERM, 'this folder is not the root of a resctrl mount'
+    )
 
 
 def _list_devices(text: str) -> set[str]:

@@ -37,13 +37,13 @@ class Membership:
         """Explain what is wrong; '' when nothing is."""
         if self.outside:
             return (
-                f'{len(self.outside)} of {len(self.wanted)} threads run '
-                f'outside its group: {format_threads(self.outside)}'
+                f'{len(self.outside)} of {len(self.wanted)} threads of the '
+                f'server run outside its group: {format_threads(self.outside)}'
             )
         if self.foreign:
             return (
-                f'{len(self.foreign)} threads are in its group that are '
-                f'not its own: {format_threads(self.foreign)}'
+                f'{len(self.foreign)} threads of other processes are in the '
+                f'group of the server: {format_threads(self.foreign)}'
             )
         return ''
 
@@ -93,9 +93,9 @@ def find_astray(
         for name, tids in elsewhere.items():
             if inside := own & tids:
                 found[uuid] = (
-                    f'{len(inside)} of its {len(own)} threads are in the '
-                    f'control group {name}, and have the ways and the '
-                    f'bandwidth of that: {format_threads(inside)}'
+                    f'{len(inside)} of {len(own)} threads of the server are '
+                    f'in the control group {name} and get the ways and the '
+                    f'bandwidth of this group: {format_threads(inside)}'
                 )
     return found
 

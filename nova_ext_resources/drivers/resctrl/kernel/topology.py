@@ -152,8 +152,8 @@ def _list_online(cpu_path: str) -> frozenset[int]:
         # Every kernel has this one.
         raise errors.ResctrlFailed(
             action=f'read {cpu_path}/online',
-            reason='there is no such file; correct [ext_resources_resctrl] '
-            f'cpu_path, which is {PATH} except in tests',
+            reason='there is no such file; set [ext_resources_resctrl] '
+            f'cpu_path to {PATH} (only tests need another value)',
         ) from err
 
 

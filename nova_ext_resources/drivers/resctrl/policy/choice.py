@@ -101,9 +101,9 @@ class _Chooser:
         is_burst = one.resource_class == classes.BURST
         if not (domain.burst if is_burst else domain.shared):
             raise self._make_failed(
-                f'{one.rp_key} no longer has such a pool of ways; keep '
-                f'[ext_resources_resctrl] {_POOLS[one.resource_class]} until '
-                'no server has any of it'
+                f'{one.rp_key} no longer has a pool for {one.resource_class}; '
+                f'keep [ext_resources_resctrl] {_POOLS[one.resource_class]} '
+                'until no server uses the pool'
             )
         if is_burst or self._was_applied:
             return
@@ -123,14 +123,14 @@ class _Chooser:
         code, least = int(one.units['code']), domain.info.min_bits
         if not domain.info.has_cdp:
             reason = (
-                'code/data prioritization (CDP) is not enabled for this '
-                'cache (mount option cdp or cdpl2); let the flavor say '
+                'code/data prioritization (CDP) is not enabled for this cache '
+                '(mount option cdp or cdpl2); let the flavor require it with '
                 f'trait:{ownership.OWN_WAYS[one.resource_class]}=required'
             )
         elif min(code, one.amount - code) < least:
             reason = (
-                f'{code} of {one.amount} ways are for code, and this CPU '
-                f'gives neither code nor data fewer than {least}'
+                f'{code} of {one.amount} ways are for code, but this CPU '
+                f'needs at least {least} ways for code and {least} for data'
             )
         else:
             return
@@ -196,7 +196,7 @@ class _Chooser:
             self._owned.machine.host,
             self._entry.consumer_uuid,
             (one,),
-            f'something else on the host uses it{owner}: {reason}',
+            f'other software on the host uses this resource{owner}: {reason}',
         )
 
     def _make_misplaced(
@@ -204,9 +204,9 @@ class _Chooser:
     ) -> exception.EnforcementFailed:
         """Return the error of a resource that the kernel does not control."""
         return self._make_failed(
-            f'the kernel does not control {kind} in {one.rp_key}; was '
-            'resctrl mounted anew with other options, or are all CPUs of it '
-            'offline?'
+            f'the kernel does not control {kind} in {one.rp_key}; check '
+            'whether resctrl was mounted again with other options, or all '
+            f'CPUs of {one.rp_key} are offline'
         )
 
     def _make_failed(self, reason: str) -> exception.EnforcementFailed:

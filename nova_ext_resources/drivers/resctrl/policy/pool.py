@@ -68,8 +68,8 @@ class Pool(abc.ABC):
     def explain_shortage(self) -> str:
         """Explain why it is overdrawn."""
         return (
-            f'something else on the host uses it: {self.capacity} are left '
-            'for all servers of the pool'
+            f'other software on the host uses this resource: {self.capacity} '
+            'units are left for all servers of the pool'
         )
 
     @abc.abstractmethod
@@ -94,7 +94,10 @@ class Pool(abc.ABC):
     def find_problem(self, fixed: Mapping[str, int]) -> str:
         """Explain why these cannot be the amounts, or ''."""
         if fixed.keys() != self.demands.keys():
-            return f'the servers are {", ".join(sorted(self.demands))}'
+            return (
+                'the amounts must be for exactly the servers '
+                f'{", ".join(sorted(self.demands))}'
+            )
         for uuid, amount in fixed.items():
             least, most = self.demands[uuid]
             if not least <= amount <= most:
@@ -103,7 +106,10 @@ class Pool(abc.ABC):
                     f'{most}'
                 )
         if sum(fixed.values()) > self.capacity:
-            return f'{sum(fixed.values())} is more than {self.capacity}'
+            return (
+                f'the sum of the amounts is {sum(fixed.values())}, more than '
+                f'the {self.capacity} units of the pool'
+            )
         return ''
 
     def list_tunables(self) -> list[tunable_units.Tunable]:
@@ -138,7 +144,7 @@ class Pool(abc.ABC):
         named = {one.consumer_uuid: one.amount for one in tunables}
         if others := named.keys() - self.demands.keys():
             raise ValueError(
-                f'server {", ".join(sorted(others))} has nothing of it'
+                f'server {", ".join(sorted(others))} holds no unit'
             )
         given = {uuid: self._round(uuid, one) for uuid, one in named.items()}
         amounts = {**self.divide(known), **given}
@@ -172,8 +178,8 @@ class BurstPool(Pool):
             return super().explain_shortage()
         return (
             f'{self.guaranteed} ways of the pool of {self.key[0]} are '
-            f'allocated, and [ext_resources_resctrl] burst_ways is '
-            f'{self.size}; set it to {self.guaranteed} at least until '
+            'allocated, but [ext_resources_resctrl] burst_ways is '
+            f'{self.size}; set burst_ways to at least {self.guaranteed} until '
             'servers have left'
         )
 

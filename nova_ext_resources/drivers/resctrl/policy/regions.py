@@ -42,15 +42,15 @@ def _place(
         return 0
     if size < least:
         raise ValueError(
-            f'{name} is {size}, and this CPU gives no group fewer than '
-            f'{least} ways'
+            f'{name} is {size}, but this CPU needs at least {least} ways for '
+            'each group'
         )
     runs = [run for run in bitmask.split(usable) if run.bit_count() >= size]
     if not runs:
         longest = bitmask.find_longest(usable).bit_count()
         raise ValueError(
-            f'{name} is {size}, and {longest} ways in a row are left beside '
-            f'those of the host, of I/O devices{before}'
+            f'{name} is {size}, but only {longest} ways in a row are left '
+            f'beside the ways of the host, of I/O devices{before}'
         )
     if host > usable:
         return runs[0] & ~(runs[0] << size)

@@ -101,7 +101,7 @@ def check_left(
     if tree.shared.cpus or threads:
         raise errors.ResctrlRefused(
             action=f'remove {groups.SHARED}',
-            reason='it has CPUs or threads, and the ledger knows no server '
-            'that is in it; remove it by hand (rmdir) when no server of this '
-            'host has a place in the shared pool',
+            reason='the group has CPUs or threads, but the ledger has no '
+            'server in this group; remove the group by hand (rmdir) when no '
+            'server of this host has a place in the shared pool',
         )

@@ -33,13 +33,13 @@ def _list_own(
     uuid = entry.consumer_uuid
     group = owned.tree.ours.get(uuid)
     if group is None:
-        yield 'its control group is not there'
+        yield 'its control group is missing'
         return
     cpus = (entry.cpus or frozenset()) & owned.machine.online
     if group.cpus != cpus:
         yield (
-            f'its group has the CPUs '
-            f'{bitmask.format_list(group.cpus) or "(none)"} and not '
+            'its group has the CPUs '
+            f'{bitmask.format_list(group.cpus) or "(none)"} instead of '
             f'{bitmask.format_list(cpus)}'
         )
     yield from _list_pool_faults(owned, entry)
@@ -48,8 +48,8 @@ def _list_own(
     for one in classes.pick(entry.assignments, classes.BURST):
         if one.rp_key in keys:
             yield (
-                f'it has allocations of two runs of ways in {one.rp_key}, '
-                'and can have one'
+                'the server has allocations of two runs of ways in '
+                f'{one.rp_key}, but can have only one run'
             )
     own = _list_ways(owned, entry)
     desired = layout.layout(
@@ -60,7 +60,10 @@ def _list_own(
     yield from _compare(desired.groups[group.name], group)
     for cache, ways in own.items():
         for name in find_intruders(owned.tree, group.name, cache, ways.mask):
-            yield f'{name} may fill its ways {ways.mask:x} of {cache.key}'
+            yield (
+                f'{name} may fill ways {ways.mask:x} of {cache.key}, which '
+                'belong to the server'
+            )
 
 
 def _list_ways(
@@ -106,7 +109,7 @@ def _list_pool_faults(
             owned, key, added={entry.consumer_uuid: entry.assignments}
         )
         if pool is None:
-            yield f'there is no longer any {key[1]} in {key[0]}'
+            yield f'{key[0]} no longer has any {key[1]}'
             continue
         if pool.is_overdrawn:
             yield pool.explain_shortage()
@@ -114,7 +117,10 @@ def _list_pool_faults(
         amount = pool.amounts[entry.consumer_uuid]
         if not least <= amount <= most:
             bounds = f'{least}' if least == most else f'{least} to {most}'
-            yield f'it has {amount} of {key[1]} in {key[0]}, and not {bounds}'
+            yield (
+                f'the server has {amount} of {key[1]} in {key[0]} instead of '
+                f'{bounds}'
+            )
 
 
 def _list_shared(
@@ -123,13 +129,13 @@ def _list_shared(
     """Return the faults of a server that has a place in the shared pool."""
     group = owned.tree.shared
     if group is None:
-        yield 'the control group of the shared pool is not there'
+        yield 'the control group of the shared pool is missing'
         return
     missing = (entry.cpus or frozenset()) & owned.machine.online - group.cpus
     if missing:
         yield (
-            f'its CPUs {bitmask.format_list(missing)} are not in the group of '
-            'the shared pool'
+            f'CPUs {bitmask.format_list(missing)} of the server are not in '
+            'the group of the shared pool'
         )
     yield from _compare(layout.layout(owned).groups[group.name], group)
     for one in classes.pick(entry.assignments, classes.SHARED):
@@ -140,8 +146,8 @@ def _list_shared(
         room = domain.find_room(domain.shared)
         if not room:
             yield (
-                f'other software uses the ways {domain.shared:x} of '
-                f'{cache.key}, which are those of the pool'
+                f'other software uses ways {domain.shared:x} of {cache.key}, '
+                'which belong to the shared pool'
             )
         for name in find_intruders(owned.tree, group.name, cache, room):
             yield f'{name} may fill ways {room:x} of the pool of {cache.key}'
@@ -168,8 +174,9 @@ def find_io_fault(owned: ownership.Ownership, entry: assignment.Entry) -> str:
         opened = domain.info.io.get(cache.number, 0) & ~domain.info.shareable
         if found := opened & ways.mask:
             return (
-                f'I/O devices may fill its ways {found:x} of {cache.key}: '
-                f'narrow info/L{cache.level}/io_alloc_cbm, or write 0 to '
+                f'I/O devices may fill ways {found:x} of {cache.key}, which '
+                'belong to the server: narrow '
+                f'info/L{cache.level}/io_alloc_cbm, or write 0 to '
                 f'info/L{cache.level}/io_alloc'
             )
     return ''

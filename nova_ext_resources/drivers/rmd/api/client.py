@@ -217,8 +217,8 @@ class RmdClient:
                     url=self.url,
                     action=_POST,
                     uuid=request.uuid,
-                    reason='it got no class of service. It was deleted '
-                    'again; see RMD\'s log.',
+                    reason='the workload got no class of service and was '
+                    'deleted again; see the log of RMD.',
                 )
         return workload
 
@@ -255,7 +255,8 @@ class RmdClient:
                 raise errors.WorkloadExists(
                     url=self.url,
                     action=_POST,
-                    reason=f'it has another workload of {request.uuid}',
+                    reason='RMD has another workload of server '
+                    f'{request.uuid}',
                     workload_id=found.workload_id,
                 ) from err
             return found
@@ -280,9 +281,9 @@ class RmdClient:
                     url=self.url,
                     action='DELETE',
                     uuid=uuid,
-                    reason='it does not exist, but RMD did not respond in '
-                    'time to an earlier request and may still carry that '
-                    'out; this will be certain in '
+                    reason='the workload does not exist, but RMD did not '
+                    'respond in time to an earlier request and may still '
+                    'carry out this request; the outcome will be certain in '
                     f'{self._pending.timeout:g} seconds',
                 )
 
@@ -301,7 +302,9 @@ class RmdClient:
         try:
             response = self._send('DELETE', f'/{workload_id}')
             if response.text:
-                response.raise_malformed(f'not empty: {response.reason!r}')
+                response.raise_malformed(
+                    f'the response is not empty: {response.reason!r}'
+                )
         except errors.WorkloadNotFound:
             return
         except errors.NotPermitted:
@@ -332,7 +335,8 @@ class RmdClient:
         if pending_changes.may_be_pending(err):
             self._pending.expect(uuid)
         LOG.warning(
-            'Checking whether RMD carried out a request, after: %(err)s',
+            'Checking whether RMD carried out a request, after this error: '
+            '%(err)s',
             {'err': err},
         )
         try:
@@ -342,5 +346,5 @@ class RmdClient:
                 url=self.url,
                 action=action,
                 uuid=uuid,
-                reason=f'{err} Then: {again}',
+                reason=f'{err} The check then failed: {again}',
             ) from again

@@ -118,5 +118,5 @@ def find_unseen(
         return f'CPUs {bitmask.format_list(idle)} stay in the default group'
     own = {name: one for name, one in groups.items() if name == found.cos_name}
     if stale := list_stale(own, [found], caches):
-        return f'others are in its control group {stale[0]}'
+        return f'other CPUs are in its control group {stale[0]}'
     return find_wrong_limit(groups, found, caches)

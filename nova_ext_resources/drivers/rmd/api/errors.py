@@ -93,7 +93,7 @@ class RmdUnavailable(RmdError, exception.Retriable):
     """
 
     message = (
-        'RMD at %(url)s is not available, %(action)s: %(reason)s. Start it, '
+        'RMD at %(url)s is not available, %(action)s: %(reason)s. Start RMD, '
         'or correct [ext_resources_rmd] url. Settings that RMD applied '
         'earlier stay applied.'
     )
@@ -106,7 +106,7 @@ class RmdTimeout(RmdUnavailable):
 
     message = (
         'RMD at %(url)s does not respond, %(action)s: %(reason)s. Restart '
-        'RMD, or raise [ext_resources_rmd] timeout if the host is that slow.'
+        'RMD, or raise [ext_resources_rmd] timeout if the host is slow.'
     )
 
 
@@ -118,8 +118,8 @@ class ConnectionDropped(RmdUnavailable):
 
     message = (
         'RMD at %(url)s closed the connection without a response, '
-        '%(action)s: %(reason)s. If RMD was not restarted just now, its log '
-        'has a stack trace.'
+        '%(action)s: %(reason)s. If RMD was not restarted just now, see the '
+        'stack trace in its log.'
     )
 
     was_sent = True
@@ -145,7 +145,8 @@ class MalformedResponse(RmdError):
 
     message = (
         'Unexpected response from %(url)s, %(action)s (status %(status)s): '
-        '%(reason)s. Check that RMD v0.3.1 listens there and nothing else.'
+        '%(reason)s. Check that RMD v0.3.1, and no other server, listens on '
+        'this URL.'
     )
 
 
@@ -154,8 +155,8 @@ class WrongScheme(RmdError):
 
     message = (
         'RMD at %(url)s speaks %(right)s, %(action)s: %(reason)s. Correct '
-        '[ext_resources_rmd] url: RMD speaks http in debug mode, else https, '
-        'on different ports.'
+        '[ext_resources_rmd] url: RMD speaks http in debug mode and https '
+        'otherwise, on different ports.'
     )
 
     def _fill(self, data: Mapping[str, Any]) -> str:
@@ -178,8 +179,8 @@ class AuthFailed(NotPermitted):
 
     message = (
         'RMD at %(url)s: authentication failed, %(action)s: %(reason)s. '
-        'Correct username and password, or ca_file, cert_file and key_file '
-        'of [ext_resources_rmd].'
+        'Correct username and password, or ca_file, cert_file and key_file of '
+        '[ext_resources_rmd].'
     )
 
 
@@ -187,10 +188,10 @@ class NotTrusted(AuthFailed):
     """The certificate of RMD is not one that this host trusts."""
 
     message = (
-        'RMD at %(url)s is not trusted, so nothing was sent, %(action)s: its '
-        'certificate is refused: %(reason)s. Set [ext_resources_rmd] ca_file '
-        'to the certificate of the authority that has signed that of RMD, '
-        'and url to an address that is in it.'
+        'RMD at %(url)s is not trusted, so nothing was sent, %(action)s: the '
+        'certificate of RMD is refused: %(reason)s. Set [ext_resources_rmd] '
+        'ca_file to the certificate of the authority that signed this '
+        'certificate, and url to an address in the certificate of RMD.'
     )
 
 
@@ -199,8 +200,9 @@ class ForeignWorkload(NotPermitted):
 
     message = (
         'RMD at %(url)s left the workload unchanged, %(action)s: %(reason)s. '
-        'It was created by RMD\'s own Nova listener: set openstackenable to '
-        'false in rmd.toml. The two must not run on the same host.'
+        "RMD's own Nova listener created the workload: set openstackenable to "
+        'false in rmd.toml. This listener and the enforcer rmd must not run '
+        'on the same host.'
     )
 
 
@@ -240,7 +242,7 @@ class NotEnoughCache(RmdRejected):
     """No run of free ways is long enough, or the pool is smaller."""
 
     message = (
-        f'{_REJECTED}. Its pool has no run of that many free ways: request '
+        f'{_REJECTED}. The pool has no run of so many free ways: request '
         'fewer ways, or enlarge the pool in rmd.toml.'
     )
 
@@ -250,7 +252,7 @@ class NoFreeClos(RmdRejected):
 
     message = (
         f'{_REJECTED}. Every workload takes a class of service, and the '
-        'hardware has no more of them: delete a workload.'
+        'hardware has no free class: delete a workload.'
     )
 
 
@@ -284,7 +286,7 @@ class RmdFailed(RmdError):
 
     message = (
         'RMD at %(url)s failed, %(action)s (status %(status)s): %(reason)s. '
-        'Its log has details.'
+        'See the log of RMD.'
     )
 
 

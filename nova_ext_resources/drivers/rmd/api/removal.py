@@ -120,7 +120,9 @@ def check_failed(
 def check_classes(client: client_mod.RmdClient) -> None:
     """Notice what else RMD has lost, as it has refused to give a class."""
     for _ in range(client.count_classes(client.list_workloads())):
-        _lose(client, 'it refused to give one (or num_closids is too large)')
+        _lose(
+            client, 'RMD refused to give a class (or num_closids is too large)'
+        )
 
 
 def _read_caches(client: client_mod.RmdClient) -> difference.Caches:

@@ -129,7 +129,10 @@ def find_problems(
     if not OUR_ID.fullmatch(request.uuid):
         yield f'{request.uuid!r:.80} is not a server uuid'
     if not request.core_ids:
-        yield 'it has no CPUs; RMD serves servers with pinned CPUs only'
+        yield (
+            'the workload has no CPUs; RMD serves only servers with pinned '
+            'CPUs'
+        )
     # True is in {1}, and RMD drops the connection over 'True'.
     unknown = [
         core
@@ -149,11 +152,14 @@ def find_problems(
         return
     if pool == values.SHARED and not allow_shared:
         yield (
-            'shared ways (max 0, min 0) are not offered, because two such '
-            'workloads in its database keep RMD from starting'
+            'shared ways (max 0, min 0) are not offered, because RMD does not '
+            'start with two such workloads in its database'
         )
     if request.max_ways > known_ways:
-        yield f'{request.max_ways} ways requested, a cache has {known_ways}'
+        yield (
+            f'{request.max_ways} ways are requested, but a cache has '
+            f'{known_ways}'
+        )
     if request.mba is not None:
         yield from _find_limit_problems(request.mba, pool, mba_mode)
 

@@ -89,7 +89,7 @@ class RmdResponse:
             return convert(foreign_data.load_json(self.text))
         except foreign_data.UNREADABLE as err:
             self.raise_malformed(
-                f'{type(err).__name__} {err} while reading it: '
+                f'{type(err).__name__} {err} while reading the response: '
                 f'{self.reason!r}',
                 err,
             )

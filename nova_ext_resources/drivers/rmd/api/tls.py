@@ -46,14 +46,14 @@ def check_url(url: str, username: str | None) -> None:
         raise _refuse(
             'url',
             url,
-            'it would send the password to another host in clear; use https',
+            'the password would go to another host in clear text; use https',
         )
     if url not in _warned_of:
         _warned_of.add(url)
         LOG.warning(
-            'RMD is used over plain http at %(url)s, which is not this '
-            'host: anyone on the network path can change its workloads. Run '
-            'RMD without debug mode, and use https.',
+            'RMD is used over plain http at %(url)s, which is not this host: '
+            'anyone on the network path can change the workloads. Run RMD '
+            'without debug mode, and use https.',
             {'url': url},
         )
 
@@ -64,7 +64,7 @@ def _split(url: str) -> parse.SplitResult:
         raise _refuse(
             'url',
             masked,
-            'it would be logged with user and password; put them into '
+            'this URL would be logged with user and password; set both in '
             '[ext_resources_rmd] username and password',
         )
     problem = ''
@@ -75,7 +75,7 @@ def _split(url: str) -> parse.SplitResult:
     except ValueError as err:
         problem = f'{err}; '
     raise _refuse(
-        'url', url, f'{problem}it must be like https://127.0.0.1:8443'
+        'url', url, f'{problem}the URL must be like https://127.0.0.1:8443'
     )
 
 
@@ -111,7 +111,9 @@ def _make_context(options: cfg.ConfigOpts.GroupAttr) -> ssl.SSLContext:
             )
     except OSError as err:  # ssl.SSLError is one
         raise _refuse(
-            option, options[option], f'{err}; it must be a readable PEM file'
+            option,
+            options[option],
+            f'{err}; the option must name a readable PEM file',
         ) from err
     return context
 
@@ -133,7 +135,7 @@ def make_session(options: cfg.ConfigOpts.GroupAttr) -> requests.Session:
             raise _refuse(
                 half,
                 value,
-                f'it has no effect without {other}; set {other} too, or '
+                f'{half} has no effect without {other}; set {other} too, or '
                 f'unset {half}',
             )
     session = requests.Session()

@@ -137,7 +137,8 @@ def _read(
         if len(body) > MAX_RESPONSE_BYTES:
             raise errors.MalformedResponse(
                 status=response.status_code,
-                reason=f'it is longer than {MAX_RESPONSE_BYTES} bytes',
+                reason=f'the response is longer than {MAX_RESPONSE_BYTES} '
+                'bytes',
                 **facts,
             )
         if time.monotonic() > deadline:
@@ -159,7 +160,7 @@ def _translate(err: Exception, facts: Mapping[str, Any]) -> errors.RmdError:
     if isinstance(root, ssl.SSLCertVerificationError):
         return errors.NotTrusted(reason=root.verify_message, **facts)
     if getattr(root, 'reason', '') in _NOT_TLS:
-        return errors.WrongScheme(reason='it does not answer in TLS', **facts)
+        return errors.WrongScheme(reason='RMD does not answer in TLS', **facts)
     if isinstance(err, requests.exceptions.SSLError):
         return errors.AuthFailed(reason=f'TLS: {root}', **facts)
     if isinstance(err, urllib3.exceptions.HTTPError):
@@ -186,7 +187,7 @@ def _translate_connection(
         root, http.client.RemoteDisconnected
     ):
         return errors.MalformedResponse(
-            reason=f'it is no HTTP: {root!r:.200}', **facts
+            reason=f'the response is not HTTP: {root!r:.200}', **facts
         )
     return errors.ConnectionDropped(reason=str(root), **facts)
 

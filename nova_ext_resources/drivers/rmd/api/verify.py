@@ -108,8 +108,8 @@ def _find_caches(
         raise errors.InfraGroupPresent(
             url=url,
             action='place workload',
-            reason='all its ways read as taken, so it is impossible to find '
-            'out which ways a workload gets',
+            reason='RMD reports all its ways as taken, so the ways of a '
+            'workload cannot be found',
         )
     return wanted
 
@@ -191,7 +191,8 @@ def _advise(is_undone: bool, has_others: bool) -> str:
     if not is_undone:
         return (
             'libpqos, the library below RMD, has failed, and RMD keeps the '
-            'class of service: see its log, and the alarm restart_needed.'
+            'class of service: see the log of RMD, and the alarm '
+            'restart_needed.'
         )
     advice = (
         'Either libpqos failed (see RMD\'s log), or shrink is on in rmd.toml, '

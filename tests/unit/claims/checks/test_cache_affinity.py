@@ -60,8 +60,10 @@ class TestCacheAffinity(base.TestCase):
         self.assertEqual([], list(test.shortfalls(host, near)))
         [shortfall] = test.shortfalls(host, far)
         self.assertEqual(builders.L3_0, shortfall.rp_uuid)
-        self.assertIn('float over 12-13, the host CPUs', shortfall.reason)
-        self.assertIn('this cache serves 0-11,24-35', shortfall.reason)
+        self.assertIn('float over host CPUs 12-13', shortfall.reason)
+        self.assertIn(
+            'this cache serves host CPUs 0-11,24-35', shortfall.reason
+        )
         self.assertTrue(shortfall.is_permanent)
 
     def test_ways_of_another_domain_are_reported(self) -> None:
@@ -69,12 +71,17 @@ class TestCacheAffinity(base.TestCase):
 
         self.assertEqual(builders.L3_0, shortfall.rp_uuid)
         self.assertEqual((4, 0), (shortfall.requested, shortfall.available))
-        self.assertIn('CPUs 12-13 are not among 0-11,24-35', shortfall.reason)
+        self.assertIn(
+            '(12-13) are not among the CPUs of this cache (0-11,24-35)',
+            shortfall.reason,
+        )
 
     def test_cpus_without_a_guarantee_are_reported(self) -> None:
         [shortfall] = self.find(FIRST, [11, 12])
 
-        self.assertIn('CPUs 12 are in another cache', shortfall.reason)
+        self.assertIn(
+            'CPUs 12 of the server are in another cache', shortfall.reason
+        )
 
     def test_ways_on_every_domain_of_the_cpus_are_enough(self) -> None:
         self.assertEqual([], self.find(BOTH, [11, 12]))

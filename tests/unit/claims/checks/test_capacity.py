@@ -37,7 +37,7 @@ class TestCapacity(base.TestCase):
                 shortfall.available,
             ),
         )
-        self.assertIn('is used by', shortfall.reason)
+        self.assertIn('uses the rest', shortfall.reason)
 
     def test_scattered_ways_are_reported_as_such(self) -> None:
         host = builders.make_view([0b0101_0101_0111])
@@ -45,7 +45,9 @@ class TestCapacity(base.TestCase):
         [shortfall] = self.find(host, builders.make_request())
 
         self.assertEqual(3, shortfall.available)
-        self.assertIn('7 are free, but not side by side', shortfall.reason)
+        self.assertIn(
+            '7 units are free, but not side by side', shortfall.reason
+        )
 
     def test_just_enough_ways_that_are_scattered_are_reported_as_such(
         self,
@@ -54,7 +56,9 @@ class TestCapacity(base.TestCase):
 
         [shortfall] = self.find(host, builders.make_request())
 
-        self.assertIn('4 are free, but not side by side', shortfall.reason)
+        self.assertIn(
+            '4 units are free, but not side by side', shortfall.reason
+        )
 
     def test_every_provider_that_is_short_is_reported(self) -> None:
         host = builders.make_view([0, 0], clos=0)

@@ -66,5 +66,7 @@ class TestGranularity(base.TestCase):
 
         [shortfall] = test.shortfalls(host, request)
 
-        self.assertIn('no attribute max; known: none', shortfall.reason)
+        self.assertIn(
+            'no attribute max; known attributes: none', shortfall.reason
+        )
         self.assertTrue(shortfall.is_permanent)

@@ -104,7 +104,10 @@ class NumaAffinityTest(base.TestCase):
                 [shortfall] = self.find(request)
 
                 self.assertEqual(NEAR, shortfall.rp_uuid)
-                self.assertIn('4-5 are not among 0-3', shortfall.reason)
+                self.assertIn(
+                    '(4-5) are not among the CPUs near this device (0-3)',
+                    shortfall.reason,
+                )
 
     def test_a_server_that_floats_is_told_what_to_set(self) -> None:
         [shortfall] = self.find(make_request())
@@ -142,7 +145,7 @@ class NumaAffinityTest(base.TestCase):
         self.assertEqual([], find((2, 1), [{0}, {4, 5}]))
         [reason] = find((2,), [{0}, {4, 5, 6}])
         self.assertIn('needs 2 dedicated CPUs', reason)
-        self.assertIn('free are 0 of 0-3', reason)
+        self.assertIn('free CPUs: 0 of 0-3', reason)
 
     def test_unmet_wishes_are_counted(self) -> None:
         for affinity, cpus, expected in (

@@ -214,7 +214,7 @@ class ClaimTestsTestCase(base.TestCase):
 
         self.assertEqual([ON_1], kept)
         self.assertEqual(
-            {('claim test', 'theirs'): 'it is not installed here'},
+            {('claim test', 'theirs'): 'the test is not installed here'},
             judge.unread,
         )
 
@@ -480,8 +480,8 @@ class ExplainTestCase(base.TestCase):
         text = explain(document, sizes=(8,), free=[{0, 1}, set()])
 
         self.assertIn('8 dedicated CPUs', text)
-        self.assertIn('free are 0-1 of 0-11,24-35', text)
-        self.assertIn('free are none of 12-23,36-47', text)
+        self.assertIn('free CPUs: 0-1 of 0-11,24-35', text)
+        self.assertIn('free CPUs: none of 12-23,36-47', text)
 
     def test_what_fits_has_none(self) -> None:
         self.assertEqual('', explain(publish(builders.make_view())))

@@ -296,7 +296,9 @@ class TestCacheWaysTracker(contract.TrackerContract):
 
         error = self.assertRaises(ValueError, self.tracker.allocate, state, 4)
 
-        self.assertEqual('no 4 ways in a row are free, 3 at most', str(error))
+        self.assertEqual(
+            'no 4 ways in a row are free; at most 3 are available', str(error)
+        )
 
     def test_the_refusal_says_when_nothing_is_free(self) -> None:
         state = cache_ways.CacheWaysState(0)

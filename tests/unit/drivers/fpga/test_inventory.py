@@ -249,7 +249,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         plugin.discover()
         plugin.discover()
 
-        said = f'excluded_devices names {CARD}-port7, and no FPGA'
+        said = f'excluded_devices names {CARD}-port7, but no FPGA'
         self.assertEqual(1, self.log.output.count(said))
 
     def test_released_ports_are_told(self) -> None:
@@ -257,7 +257,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         plugin = self.make_plugin()
 
         self.assertNotIn(NEXT, self.list_names(plugin))
-        self.assertIn(f'{CARD} has 1 more ports', self.log.output)
+        self.assertIn(f'1 more ports of {CARD}', self.log.output)
 
     def test_what_a_server_holds_stays_although_nova_claims_it(self) -> None:
         self.hold(NAME)
@@ -444,7 +444,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
 
         self.assertEqual(before, plugin.discover())
         self.assertEqual({f'FPGA_{CARD}'}, plugin.left_out)
-        self.assertIn('its former state is still used', self.log.output)
+        self.assertIn('the last known state is still used', self.log.output)
 
         self.tree.write(port / 'afu_id', fpga.AFU)
         self.assertEqual(before, plugin.discover())

@@ -108,7 +108,7 @@ class HostdevEnforcerTest(base.TestCase):
             self.names[0],
             f'SRIOV_{CARD}',
             CLASS,
-            'the host does not have it',
+            'the host has no such device',
             'shelve and unshelve',
             uuidsentinel.server,
         ):
@@ -125,7 +125,7 @@ class HostdevEnforcerTest(base.TestCase):
         (self.tree.find(CARD) / 'config').unlink()
 
         self.assertIn(
-            'it cannot be read', self.refuse(make_entry(self.names[0]))
+            'the device cannot be read', self.refuse(make_entry(self.names[0]))
         )
 
     def test_a_function_that_is_no_virtual_one(self) -> None:
@@ -185,7 +185,7 @@ class HostdevEnforcerTest(base.TestCase):
         err = self.assertRaises(
             exception.EnforcementFailed, self.enforcer.list_in_guests
         )
-        self.assertIn('does not report which guests run', str(err))
+        self.assertIn('does not report the running guests', str(err))
 
     def recover_units(
         self, lost: assignment.Entry

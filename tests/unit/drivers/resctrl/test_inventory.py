@@ -227,7 +227,10 @@ class SkylakeTest(ResctrlTestCase):
 
         self.assertEqual({'RDT', 'L3_0', 'L3_1'}, found)
         self.assertEqual(
-            {f'L3 caches 2-15 ({self.machine.cpu_path} knows no CPU of them)'},
+            {
+                f'L3 caches 2-15 ({self.machine.cpu_path} has no CPU of '
+                'these caches)'
+            },
             plugin.left_out,
         )
 
@@ -343,7 +346,7 @@ class BurstTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('burst_ways is 10, and 9 ways in a row', str(err))
+        self.assertIn('burst_ways is 10, but only 9 ways in a row', str(err))
         self.assertIn('L3_0', str(err))
 
     def test_a_pool_of_fewer_ways_than_the_cpu_gives_is_told(self) -> None:
@@ -352,7 +355,7 @@ class BurstTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('fewer than 2 ways', str(err))
+        self.assertIn('needs at least 2 ways', str(err))
 
 
 class KernelTest(ResctrlTestCase):
@@ -378,8 +381,8 @@ class KernelTest(ResctrlTestCase):
                 self.assertEqual('monitoring ids', problem.subject)
                 self.assertIn(
                     f'{7 - left} of 7 free classes of service are not '
-                    'offered: each needs a monitoring id, and '
-                    f'{192 - left} of 192 are in use',
+                    'offered: each class needs a monitoring id, and '
+                    f'{192 - left} of 192 ids are in use',
                     problem.text,
                 )
                 self.assertIn('software (mon_groups/pqos-', problem.text)
@@ -431,7 +434,7 @@ class KernelTest(ResctrlTestCase):
         )
 
         self.assertIn('could not read mode', str(err))
-        self.assertIn('Linux 4.19 or later is needed', str(err))
+        self.assertIn('to Linux 4.19 or later', str(err))
 
     def test_a_group_has_not_gone_because_one_of_its_files_has(self) -> None:
         ours = f'nova-{uuidsentinel.one}'
@@ -528,7 +531,7 @@ class SharedTest(ResctrlTestCase):
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
-        self.assertIn('shared_ways is 4, and 3 ways in a row', str(err))
+        self.assertIn('shared_ways is 4, but only 3 ways in a row', str(err))
 
 
 class EpycTest(ResctrlTestCase):

@@ -127,7 +127,7 @@ class WriterTest(base.TestCase):
 
         err = self.assertRaises(errors.ResctrlRefused, put)
 
-        self.assertIn('without any way of L3', str(err))
+        self.assertIn('would have no way of L3', str(err))
         self.assertEqual({''}, set(self.kernel.list_groups()))
 
     def test_what_is_remembered_is_forgotten_after_an_error(self) -> None:
@@ -159,4 +159,4 @@ class WriterTest(base.TestCase):
 
         err = self.assertRaises(errors.NotApplied, self.put, 0x00F)
 
-        self.assertIn('1-2 is wanted and 1 is shown', str(err))
+        self.assertIn('1-2 is expected, but the kernel shows 1', str(err))

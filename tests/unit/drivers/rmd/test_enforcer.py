@@ -208,7 +208,9 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
         (shortfall,) = err.shortfalls
         self.assertEqual('L3_0', shortfall.rp_uuid)
         self.assertEqual(2, shortfall.requested)
-        self.assertIn('something else on the host uses it', str(err))
+        self.assertIn(
+            'other software on the host uses this resource', str(err)
+        )
 
     def test_cpus_that_somebody_else_has_are_busy_and_not_broken(self) -> None:
         self.apply(make_entry())
@@ -277,7 +279,7 @@ class PolicyTest(RmdEnforcerTestCase):
     def test_a_policy_of_another_size_is_refused(self) -> None:
         self.assert_violated(
             make_entry(make_ways(3), policy='gold'),
-            'RMD policy gold stands for 4 to 4 ways',
+            'RMD policy gold means 4 to 4 ways',
             'resources:CUSTOM_LLC_WAYS=3',
         )
 
@@ -285,7 +287,7 @@ class PolicyTest(RmdEnforcerTestCase):
         for ways in (1, 3):
             self.assert_violated(
                 make_entry(make_ways(ways), policy='silver'),
-                'stands for 1 to 3 ways',
+                'means 1 to 3 ways',
             )
 
     def test_an_unknown_policy_is_refused_with_those_that_there_are(

@@ -111,7 +111,7 @@ class BurstTest(test_enforcer.RmdEnforcerTestCase):
     ) -> None:
         self.assert_violated(
             make_entry(make_burst(2, max=2)),
-            'RMD treats 2 to 2 ways as guaranteed ones',
+            'RMD treats 2 to 2 ways as guaranteed ways',
             'resource:CUSTOM_LLC_WAYS_BURST:max to 3 or more',
         )
 
@@ -141,7 +141,7 @@ class BurstTest(test_enforcer.RmdEnforcerTestCase):
         for held in (make_burst(2), make_burst(1, max=2)):
             self.assert_violated(
                 make_entry(held, policy='silver'),
-                'RMD policy silver stands for 1 to 3 ways',
+                'RMD policy silver means 1 to 3 ways',
             )
 
     def test_it_survives_a_restart_of_rmd(self) -> None:
@@ -260,7 +260,7 @@ class SharedTest(test_enforcer.RmdEnforcerTestCase):
             exception.CapacityExceeded, self.join, SERVER, 1
         )
 
-        self.assertIn('keep RMD from starting', str(err))
+        self.assertIn('RMD does not start with two', str(err))
         self.simulator.restart()
 
     def test_a_cpu_that_two_name_stays_when_one_of_them_leaves(self) -> None:

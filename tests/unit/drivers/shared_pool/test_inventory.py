@@ -190,7 +190,7 @@ class TestSharedPoolInventory(contract.InventoryProviderContract):
 
         self.assertEqual(2, len(plugin.discover()))
         self.assertEqual({'pool ONE'}, plugin.left_out)
-        self.assertIn('pool ONE of', self.log.output)
+        self.assertIn('the entry of pool ONE in', self.log.output)
         self.write(self.make_entry('TWO'))
         self.assertEqual(1, len(plugin.discover()))
         self.assertEqual(frozenset(), plugin.left_out)

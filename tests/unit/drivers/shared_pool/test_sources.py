@@ -142,7 +142,7 @@ class SourcesTest(base.TestCase):
 
     def test_ceph_that_fails(self) -> None:
         for script, reason in (
-            ('echo no monitor >&2; exit 1', 'with 1: no monitor'),
+            ('echo no monitor >&2; exit 1', 'with exit status 1: no monitor'),
             ('exec sleep 1000', 'has not ended within 0.2 seconds'),
             ('echo hello', 'Expecting value'),
         ):
@@ -211,14 +211,14 @@ class SourcesTest(base.TestCase):
         error = self.assertRaises(
             ValueError, self.read, 'http', f'{url}/moved'
         )
-        self.assertIn('redirection', str(error))
+        self.assertIn('redirect, which is not followed', str(error))
 
         _Handler.is_over.clear()
         self.addCleanup(_Handler.is_over.set)
         error = self.assertRaises(
             ValueError, self.read, 'http', f'{url}/slow', timeout=0.5
         )
-        self.assertIn('not there after 0.5 seconds', str(error))
+        self.assertIn('not complete after 0.5 seconds', str(error))
 
     def read_modified(self, **headers: str) -> pool.Reading:
         """Read a document with these headers, `_` in place of ``-``."""

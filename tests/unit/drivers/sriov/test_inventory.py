@@ -262,9 +262,9 @@ class TestSriovInventory(contract.InventoryProviderContract):
             ('excluded_devices', 'ens9f9'),
             ('physical_networks', 'physnet1'),
         ):
-            said = f'{option} names {name}, and no card'
+            said = f'{option} names {name}, but no card'
             self.assertEqual(1, self.log.output.count(said))
-        self.assertEqual(2, self.log.output.count('and no card'))
+        self.assertEqual(2, self.log.output.count('but no card'))
 
     # -- interfaces that are not there now ------------------------------
 
@@ -291,7 +291,8 @@ class TestSriovInventory(contract.InventoryProviderContract):
         )
         self.assertEqual(1, self.log.output.count(problem.text))
         self.assertIn(
-            f'left out: {option} names {name}, which may be one of them',
+            f'left out: {option} names {name}, which may be one of these '
+            'functions',
             self.log.output,
         )
 
@@ -313,7 +314,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assert_told(
             plugin, '[ext_resources_sriov] excluded_devices', interfaces[1]
         )
-        self.assertIn('(4): servers get none', plugin.problems[0].text)
+        self.assertIn('(4), so servers get none', plugin.problems[0].text)
 
         # Nobody uses it any more.
         self.tree.add_interface(self.names[1], interfaces[1])
@@ -336,7 +337,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assertEqual(
             [self.names[0], self.names[2]], self.list_names(plugin)
         )
-        self.assertIn(f'any of {self.names[1]}: ', plugin.problems[0].text)
+        self.assertIn(f'any of {self.names[1]}, so', plugin.problems[0].text)
 
     def test_what_nova_has_stays_so_while_a_guest_uses_it(self) -> None:
         interfaces = self.name_functions()
@@ -366,7 +367,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
                 self.take(PF)
 
                 self.assertIsNone(self.find(plugin))
-                self.assertIn(', ... (4): servers', plugin.problems[0].text)
+                self.assertIn(', ... (4), so servers', plugin.problems[0].text)
                 # That card has its interface, and so have its functions.
                 found = self.list_names(plugin, f'SRIOV_{OTHER}')
                 self.assertEqual(2, len(found))
@@ -491,7 +492,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
 
         self.assertEqual(before, plugin.discover())
         self.assertEqual({KEY}, plugin.left_out)
-        self.assertIn('its former state is still used', self.log.output)
+        self.assertIn('the last known state is still used', self.log.output)
 
         self.tree.enable(PF, 1)
         self.assertEqual(1, len(self.list_names(plugin)))

@@ -212,7 +212,7 @@ class TestProblems(base.TestCase):
 
     def test_a_trait_that_placement_does_not_know_is_refused(self) -> None:
         for trait in ('CUSTOM_', 'CUSTOM_a', 'FAST', 'CUSTOM_A\n', ''):
-            self.assert_bad('is no trait', make_entry(traits=[trait]))
+            self.assert_bad('is not a trait', make_entry(traits=[trait]))
         self.assert_bad('traits', make_entry(traits='CUSTOM_A'))
         self.assert_bad('traits', make_entry(traits=['CUSTOM_A', 'CUSTOM_A']))
 
@@ -225,7 +225,7 @@ class TestProblems(base.TestCase):
             entry = {**make_entry(), 'nodes': nodes}
             self.assert_bad('nodes', entry)
         self.assert_bad(
-            'node-1 is no uuid of a bare-metal node',
+            'node-1 is not the uuid of a bare-metal node',
             make_entry(nodes=[uuids.node, 'node-1']),
         )
 
@@ -233,7 +233,7 @@ class TestProblems(base.TestCase):
         inventory = {'total': 4, 'allocation_ratio': 1.5}
 
         self.assert_bad(
-            'leave out allocation_ratio',
+            'remove allocation_ratio',
             make_entry(nodes=[uuids.node], inventory=inventory),
         )
 
@@ -278,7 +278,7 @@ class TestFiles(base.TestCase):
         for text in ('', '[]', 'text', '7', 'resource: []', '? [a]\n: b'):
             self.assert_unreadable('', text)
         self.assert_unreadable(
-            'one key, resources', 'resources: []\nversion: 1'
+            'the key "resources"', 'resources: []\nversion: 1'
         )
         self.assert_unreadable('must be a list', 'resources: {}')
 

@@ -170,7 +170,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.write(SEATS, BAD)
 
         self.assertEqual(before, plugin.discover())
-        self.assertIn('the last good one is used', self.log.output)
+        self.assertIn('the last good definition is used', self.log.output)
 
     def test_a_bad_entry_is_named_until_it_is_good(self) -> None:
         plugin = self.make_plugin(SEATS, BAD)
@@ -272,10 +272,10 @@ class TestStaticInventory(contract.InventoryProviderContract):
         [found] = self.make_plugin(SEATS, other).discover()
 
         self.assertEqual(10, found.inventories['CUSTOM_LICENCE_SEAT'].total)
-        self.assertIn('the first one is used', self.log.output)
+        self.assertIn('the first definition is used', self.log.output)
         self.assertIn(
-            f'entry 2 (CUSTOM_LICENCE_SEAT): provider STATIC has it from '
-            f'{self.path}, entry 1',
+            'entry 2 (CUSTOM_LICENCE_SEAT): provider STATIC already has this '
+            f'class from {self.path}, entry 1',
             self.log.output,
         )
 
@@ -333,8 +333,10 @@ class TestStaticInventory(contract.InventoryProviderContract):
             self.find_on_nodes(plugin),
         )
         self.assertEqual({'CUSTOM_LICENCE_SEAT'}, plugin.left_out)
-        self.assertIn('the first one is used', self.log.output)
-        self.assertIn(f'STATIC of {uuids.a} has it from', self.log.output)
+        self.assertIn('the first definition is used', self.log.output)
+        self.assertIn(
+            f'STATIC of {uuids.a} already has this class from', self.log.output
+        )
 
     def test_an_entry_for_nodes_that_breaks_later(self) -> None:
         slot = f'{SLOT}    nodes: [{uuids.a}]\n'
@@ -367,7 +369,9 @@ class TestStaticInventory(contract.InventoryProviderContract):
             self.assertIn(word, str(error))
 
     def test_a_missing_file_stops_the_start(self) -> None:
-        self.assert_refused('No such file', 'nova-compute runs as')
+        self.assert_refused(
+            'No such file', 'readable by the user of nova-compute'
+        )
 
     def test_a_folder_without_files_stops_the_start(self) -> None:
         self.assert_refused('has no *.yaml', path=self.folder)
@@ -398,7 +402,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
     def test_an_empty_file(self) -> None:
         self.write_text('')
 
-        self.assert_starts_without('must have one key')
+        self.assert_starts_without('must have the key')
 
     def test_a_folder_in_place_of_a_file(self) -> None:
         os.mkdir(os.path.join(self.folder, 'a.yaml'))
@@ -613,7 +617,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
         self.assertEqual({self.path}, plugin.left_out)
         self.assertIn(
-            'Too many open files; make it readable for the user of '
+            'Too many open files; make the file readable for the user of '
             'nova-compute',
             self.log.output,
         )

@@ -254,7 +254,7 @@ class TakeTest(BooksTestCase):
             published=frozenset({CACHE_UUID}),
         )
 
-        self.assertIn('no longer offers it', str(err))
+        self.assertIn('no longer offers this resource', str(err))
         self.assertEqual({}, made.entries)
 
     def test_what_others_publish_is_none_of_our_business(self) -> None:

@@ -23,7 +23,7 @@ class OneKernelTest(test_pools.PoolsTestCase, with_both.OneKernelTestCase):
     def assert_groups_are_named(self, text: str) -> None:
         for words in (
             f'control groups of rmd, or of pqos ({ALL_GROUPS})',
-            'make sure that nothing needs what pqos has set',
+            'make sure that nothing needs the settings of pqos',
             'systemctl disable --now rmd',
             'rmdir /sys/fs/resctrl/COS[1-9]*',
         ):

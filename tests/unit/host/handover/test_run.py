@@ -286,7 +286,7 @@ class CheckTest(with_both.HandOverTestCase):
         )
 
         self.assertIn(FIRST, str(err))
-        self.assertIn('its CPUs float', str(err))
+        self.assertIn('the CPUs of the server float', str(err))
         self.assertEqual(set(before), set(self.list_at_resctrl()))
 
     def test_what_only_the_enforcer_knows_is_asked_of_it(self) -> None:

@@ -200,7 +200,7 @@ class MadeUpTest(base.TestCase):
                 {100, 101}, found.scan().get(SERVER).list_threads()
             )
 
-        self.assertEqual(1, log.output.count('not taken for a server'))
+        self.assertEqual(1, log.output.count('does not count as its process'))
         self.assertIn(str(STRANGER), log.output)
 
     def test_a_user_has_cgroups_of_its_own_and_proves_nothing_by_them(
@@ -420,7 +420,7 @@ class SourcesTest(base.TestCase):
         self.made.add_server(pid, uid=STRANGER)
 
         self.assertEqual({pid}, self.made.list_threads())
-        self.assertNotIn('not taken for a server', self.log.output)
+        self.assertNotIn('does not count as its process', self.log.output)
 
     def test_the_number_in_a_pid_file_proves_nothing(self) -> None:
         """It may be of another PID namespace, or used again."""

@@ -173,7 +173,7 @@ class ReaderTest(base.TestCase):
 
         self.assertEqual([L3_1], [*found])
         for name, count in (('mon_MB_77', 1), ('mon_L3_01', 0)):
-            line = f'{name} is not read: it is of no L3 cache'
+            line = f'{name} is not read: it does not belong to an L3'
             self.assertEqual(count, log.output.count(line))
 
     def test_clusters_come_after_the_cache_that_they_are_in(self) -> None:
@@ -216,7 +216,7 @@ class ReaderTest(base.TestCase):
 
             self.assertIsNone(found.domains[L3_0].total)
             self.assertEqual(0, found.domains[L3_1].total)
-            self.assertIn(f'{word!r} is no number', found.failure)
+            self.assertIn(f'{word!r} is not a number', found.failure)
 
     def test_a_domain_that_goes_offline_has_no_numbers(self) -> None:
         reader = make_reader(self.machine)

@@ -134,7 +134,7 @@ class RealFileSystemTest(base.TestCase):
     def test_what_is_not_allowed_says_what_to_do(self) -> None:
         for name, expected in (
             ('EACCES', 'CAP_DAC_OVERRIDE'),
-            ('EPERM', 'page of the enforcer resctrl'),
+            ('EPERM', 'documentation of the enforcer resctrl'),
             ('EROFS', 'mount -o remount,rw'),
             ('EROFS', 'ProtectKernelTunables=no'),
             ('EROFS', 'without "ro"'),
@@ -158,7 +158,7 @@ class RealFileSystemTest(base.TestCase):
                 pass
             err = self.assertRaises(errors.ResctrlBusy, self.hold)
 
-        self.assertIn('another program holds the lock', str(err))
+        self.assertIn('another program has held the lock', str(err))
         self.hold()
 
     def hold(self) -> None:

@@ -60,7 +60,7 @@ class PrivsepTest(base.TestCase):
             err = self.assertRaises(
                 PermissionError, privsep.call, name, *arguments
             )
-            self.assertIn('not the root of a mount of resctrl', str(err))
+            self.assertIn('not the root of a resctrl mount', str(err))
         self.assertEqual([], os.listdir(folder))
 
     def test_the_helper_does_nothing_else(self) -> None:

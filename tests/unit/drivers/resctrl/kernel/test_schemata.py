@@ -143,12 +143,16 @@ class DifferenceTest(base.TestCase):
     def test_a_deviation_says_what_is_wanted_and_what_is_there(self) -> None:
         found = schemata.find_deviation({('L3', 1): 0xF}, {('L3', 1): 0x7FF})
 
-        self.assertEqual('L3:1=f is wanted and 1=7ff is shown', found)
+        self.assertEqual(
+            'L3:1=f is expected, but the kernel shows 1=7ff', found
+        )
 
     def test_what_is_not_shown_at_all_deviates(self) -> None:
         found = schemata.find_deviation({('MB', 1): 50}, {('L3', 1): 1})
 
-        self.assertEqual('MB:1=50 is wanted and nothing is shown', found)
+        self.assertEqual(
+            'MB:1=50 is expected, but the kernel shows nothing', found
+        )
 
     def test_a_limit_that_was_lifted_deviates(self) -> None:
         self.assertNotEqual(

@@ -118,7 +118,7 @@ class MembersTest(base.TestCase):
         err = self.assertRaises(errors.NotApplied, self.take_back)
 
         self.assertIn(f'{self.pid}', str(err))
-        self.assertIn('leave them out', str(err))
+        self.assertIn('leave these threads out', str(err))
 
     def test_nothing_is_done_for_a_server_that_is_off(self) -> None:
         self.kernel.exit_task(self.pid)
@@ -189,13 +189,16 @@ class MembersTest(base.TestCase):
 
         err = self.assertRaises(errors.NotApplied, self.settle)
 
-        self.assertIn(f'{self.pid} stayed outside', str(err))
+        self.assertIn(f'{self.pid} are still outside', str(err))
 
     def test_strangers_go_to_the_default_group(self) -> None:
         self.settle()
         stranger = self.kernel.start_task()
         self.kernel.write(f'{self.name}/tasks', f'{stranger}\n')
-        self.assertIn(f'not its own: {stranger}', self.read_group().fault)
+        self.assertIn(
+            f'of other processes are in the group of the server: {stranger}',
+            self.read_group().fault,
+        )
 
         self.settle(is_new=False)
 
@@ -222,7 +225,7 @@ class MembersTest(base.TestCase):
         self.kernel.write('tasks', f'{self.pid}\n')
 
         self.assertIn(
-            f'1 of 4 threads run outside its group: {self.pid}',
+            f'1 of 4 threads of the server run outside its group: {self.pid}',
             self.read_group().fault,
         )
 

@@ -356,4 +356,6 @@ class AdviceTest(TrustTestCase):
 
         self.scan([SERVER], [SERVER])
 
-        self.assertEqual(2, self.log.output.count('not taken for a server'))
+        self.assertEqual(
+            2, self.log.output.count('does not count as its process')
+        )

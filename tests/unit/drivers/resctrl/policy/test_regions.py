@@ -74,11 +74,14 @@ class RegionsTest(base.TestCase):
 
     def test_pools_that_do_not_fit_are_told(self) -> None:
         for sizes, text in (
-            ({'burst': 11}, 'burst_ways is 11, and 10 ways in a row'),
-            ({'burst': 8, 'shared': 3}, 'shared_ways is 3, and 2 ways'),
+            ({'burst': 11}, 'burst_ways is 11, but only 10 ways in a row'),
+            ({'burst': 8, 'shared': 3}, 'shared_ways is 3, but only 2 ways'),
             ({'burst': 8, 'shared': 3}, 'I/O devices and of burst_ways = 8'),
-            ({'shared': 10, 'shareable': 0x600}, 'shared_ways is 10, and 9'),
-            ({'burst': 1, 'min_bits': 2}, 'fewer than 2'),
+            (
+                {'shared': 10, 'shareable': 0x600},
+                'shared_ways is 10, but only 9',
+            ),
+            ({'burst': 1, 'min_bits': 2}, 'at least 2 ways'),
         ):
             with self.subTest(sizes=sizes):
                 err = self.assertRaises(ValueError, find, **sizes)

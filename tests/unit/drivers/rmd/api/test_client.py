@@ -166,7 +166,7 @@ class ReadingTest(with_simulator.RmdTestCase):
         err = self.assertRaises(errors.RmdUnavailable, client.list_caches)
         self.simulator.accept_connections()
 
-        self.assertIn('Start it', str(err))
+        self.assertIn('Start RMD', str(err))
         self.assertEqual(2, len(client.list_caches()))
 
     def test_the_web_server_of_somebody_else_is_named(self) -> None:
@@ -178,7 +178,7 @@ class ReadingTest(with_simulator.RmdTestCase):
             errors.MalformedResponse, self.client.list_caches
         )
 
-        self.assertIn('nothing else', str(err))
+        self.assertIn('no other server', str(err))
 
     def test_a_proxy_of_the_environment_is_not_used(self) -> None:
         for name, value in (
@@ -268,7 +268,7 @@ class WritingTest(with_simulator.RmdTestCase):
 
     def test_what_rmd_would_mishandle_is_not_sent(self) -> None:
         for ways, word in (
-            ({'ways': 12}, '12 ways requested, a cache has 11'),
+            ({'ways': 12}, '12 ways are requested, but a cache has 11'),
             ({'max_ways': 1, 'min_ways': 2}, 'max not below min'),
             ({'max_ways': 2, 'min_ways': 0}, 'both must be at least 1'),
         ):
