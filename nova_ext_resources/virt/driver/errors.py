@@ -30,7 +30,10 @@ _OTHERS = (
     (r', (GET|POST|PUT|PATCH|DELETE) /[^\s:,]*', ''),
     (r'\bLedger \S+: ', 'Ledger: '),
     (r' \(control groups: .*?\)(?=[:;,.]|$)', ''),
-    (r'\bthe control group .+?(?=, which| may fill )', 'a control group'),
+    (
+        r'\bthe control group .+?(?=, which| may fill | and get )',
+        'a control group',
+    ),
     (r'(resctrl: could not \w+ )(?!nova-|info/|/|its ).+?(?=: )', r'\1(file)'),
     (r'(?<![\da-f])[\da-f]{4,8}(:[\da-f]{2}){2}\.[0-7]\b', '(device)'),
 )

@@ -296,7 +296,8 @@ class OthersTest(TranslationTestCase):
         f'nova-{PROVIDER} and server {PROVIDER} have {DEVICE}, VF_{DEVICE}; '
         'busy (control groups: lsv-db, k8s pod): none; CPUs are in the '
         'control group k8s pod, which stays; the control group lsv-db may '
-        'fill it; resctrl: could not read k8s pod/schemata: EIO'
+        'fill it; 2 threads are in the control group k8s pod and get its '
+        'ways; resctrl: could not read k8s pod/schemata: EIO'
     )
 
     def make(self, cls: type[exception.ExtResourcesError]) -> Exception:
