@@ -589,7 +589,9 @@ class DrainingTest(DrainingTestCase):
             self.cloud.servers['x'], task_state='shelving'
         )
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
-        words = 'is not free for lease, which have begun: server x is shelving'
+        words = (
+            'not free for reservations lease, which have begun: server x is '
+        )
 
         self.run_at(START - 15)
         self.assertNotIn(words, log.output)
