@@ -117,9 +117,9 @@ def list_fits(
         counted += servers
         if counted > MAX_COUNTED:
             raise ValueError(
-                f'more than {MAX_COUNTED} servers would be counted (up to '
-                f'{MAX_SERVERS} in each part of the time); choose a shorter '
-                'time, a longer step, or one zone'
+                f'the answer would count more than {MAX_COUNTED} servers (up '
+                f'to {MAX_SERVERS} in each part of the period); choose a '
+                'shorter period, a longer step, or one zone'
             )
         yield part, servers
 
@@ -202,8 +202,8 @@ def _cut(
     number = len(parts) if step is None else -(-during.seconds // step)
     if number > most:
         raise ValueError(
-            f'{number} parts of the time are too many (the limit is '
-            f'{most}); choose a shorter time, or a longer step'
+            f'the period would have {number} parts (the limit is {most}); '
+            'choose a shorter period, or a longer step'
         )
     if step is None:
         yield from parts

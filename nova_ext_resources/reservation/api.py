@@ -210,8 +210,8 @@ class Reservations:
                 counter_offer.check_planned(request, answer)
                 return self.get(key)
         raise exception.RevisionMoved(
-            reason=f'others changed reservation {key} each time that it was '
-            'to be changed; try again'
+            reason=f'other requests changed reservation {key} during each '
+            'attempt to change it; try again'
         )
 
     def cancel(self, key: str, *, reason: str = 'cancelled') -> records.Record:

@@ -136,7 +136,9 @@ class Calendar:
             of units; nothing is booked
         """
         if key in self.bookings:
-            raise ValueError(f'{key} is booked already; remove it first')
+            raise ValueError(
+                f'{key} is booked already; remove the booking first'
+            )
         for place, amount in places.items():
             _check_amount('amount', amount, place, 1)
             self._find(place)
@@ -252,7 +254,7 @@ class Calendar:
             return self._columns[place]
         except KeyError:
             raise KeyError(
-                f'no capacity of {place[1]} is known of provider {place[0]}'
+                f'provider {place[0]} has no known capacity of {place[1]}'
             ) from None
 
     def _book(self, booking: Booking, sign: int) -> None:

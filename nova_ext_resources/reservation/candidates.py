@@ -40,8 +40,8 @@ MAX_LOOKED = 16_384
 
 
 _GIVEN_UP = (
-    'there may be another way to spread the server over the providers of this '
-    'host, for not all were tried'
+    'not all distributions of the server over the providers of this host '
+    'were tried; another distribution may fit'
 )
 
 
@@ -284,10 +284,11 @@ def list_missing(
         ]
         name = (absent or sorted(group.resources))[0]
         reason = (
-            'no provider of this host offers it for a later time'
+            'no provider of this host offers the resource class for a later '
+            'time'
             if absent
-            else 'no provider of this host has it with the traits that the '
-            'flavor asks for'
+            else 'no provider of this host has the resource class and the '
+            'traits that the flavor asks for'
         )
         missing.append((name, group.resources[name], reason))
     return missing

@@ -50,17 +50,18 @@ class CapacityChange:
     def __post_init__(self) -> None:
         if not self.host and not self.rp_uuid:
             raise ValueError(
-                f'capacity change {self.key} names no host and no provider'
+                f'capacity change {self.key} names neither a host nor a '
+                'provider'
             )
         if not all(self.amounts.values()):
             raise ValueError(
                 f'capacity change {self.key} has an amount of zero, which '
-                'changes nothing; leave it out'
+                'changes nothing; leave the amount out'
             )
         if self.amounts and not self.rp_uuid:
             raise ValueError(
-                f'capacity change {self.key} has amounts, and no provider '
-                'that they are of'
+                f'capacity change {self.key} has amounts, but no provider '
+                'for the amounts'
             )
 
     @property

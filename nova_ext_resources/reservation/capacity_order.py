@@ -70,7 +70,9 @@ def check(document: Document, reason: str) -> None:
         no reason
     """
     if not isinstance(document, Mapping):
-        raise _refuse('(without a name)', 'the plan', 'it is no JSON object')
+        raise _refuse(
+            '(without a name)', 'the plan', 'it is not a JSON object'
+        )
     key = str(document.get('name', '(without a name)'))
     validator = jsonschema.Draft202012Validator(_SCHEMA)
     err = jsonschema.exceptions.best_match(validator.iter_errors(document))
@@ -83,14 +85,14 @@ def check(document: Document, reason: str) -> None:
         raise _refuse(
             key,
             'amounts',
-            'say that it is a maintenance, or else how much there is more or '
-            'less of which resource class',
+            'write either maintenance, or the amounts by which resource '
+            'classes grow or shrink',
         )
     for name, amount in document.get('amounts', {}).items():
         # To JSON's schemas 4.0 is a whole number, too.
         if type(amount) is not int:
             raise _refuse(
-                key, f'amounts.{name}', f'{amount!r} is no whole number'
+                key, f'amounts.{name}', f'{amount!r} is not a whole number'
             )
     if fault := order.find_fault(reason):
         raise _refuse(key, 'reason', fault)
@@ -211,16 +213,16 @@ def _is_away(
         raise _refuse(
             key,
             'host',
-            f'there is no host {host} in placement; "openstack resource '
-            'provider list" has them, by the names that the hypervisors have',
+            f'placement has no host {host}; "openstack resource provider '
+            'list" shows the hosts by the names of their hypervisors',
         )
     if 'maintenance' in document and 'provider' not in document:
         return True
     raise _refuse(
         key,
         'host',
-        f'host {host} is disabled, so that only a maintenance of all of it '
-        'can be planned; enable it, and plan the change then',
+        f'host {host} is disabled, so only a maintenance of the whole host '
+        'can be planned; enable the host, and then plan the change',
     )
 
 
@@ -250,7 +252,7 @@ def _find_provider(
             key,
             'provider',
             f'{where} {len(found)} resource providers {named}; "openstack '
-            'resource provider list" has them, with their uuids',
+            'resource provider list" shows names and uuids of providers',
         )
     if 'amounts' in document:
         _choose_provider(key, document['amounts'], found, fleet)
@@ -274,7 +276,7 @@ def _choose_provider(
         raise _refuse(
             key,
             'resource class',
-            f'there is no {unknown[0]} there; known: '
+            f'the host or provider has no {unknown[0]}; known: '
             f'{", ".join(sorted(known)) or "none"}',
         )
     found = [
@@ -288,8 +290,8 @@ def _choose_provider(
     raise _refuse(
         key,
         'provider',
-        f'several have {" and ".join(sorted(amounts))}: {names}; plan a '
-        'change for each, and name its provider',
+        f'several providers have {" and ".join(sorted(amounts))}: {names}; '
+        'plan a change for each provider, and name the provider',
     )
 
 
@@ -322,8 +324,8 @@ def _set_base(
             raise _refuse(
                 change.key,
                 'amounts',
-                f'which units of {name} there will be the host chooses; plan '
-                'a maintenance of the provider',
+                f'the host itself chooses the units of {name} that it will '
+                'have; plan a maintenance of the provider',
             )
         own = [one for one in others if one.rp_uuid == change.rp_uuid]
         shown = capacity_plan.get_capacity(tracked)
@@ -349,9 +351,9 @@ def _check_amount(
         raise _refuse(
             change.key,
             f'amounts.{name}',
-            f'{-amount} less are more than the {least} that provider '
-            f'{change.provider} has then; take away less, or plan a '
-            'maintenance',
+            f'provider {change.provider} has only {least} at that time, '
+            f'fewer than the {-amount} to take away; take away less, or plan '
+            'a maintenance',
         )
     if expected.highest(change.during) + amount > inventory.MAX_INT:
         raise _refuse(

@@ -49,14 +49,18 @@ _LACKS = frozenset(
 )
 
 _WORDS = {
-    Cause.OUTAGE: 'hosts of it are out of service',
-    Cause.SHORTAGE: 'room for it is missing on its hosts',
-    Cause.CAPACITY: 'its hosts will have less for a time, as planned',
-    Cause.WITHDRAWN: 'its hosts will not have the more that was planned',
-    Cause.NOTICE: 'servers that borrow its room are told to leave in time',
+    Cause.OUTAGE: 'hosts of the reservation are out of service',
+    Cause.SHORTAGE: 'the hosts of the reservation lack room for it',
+    Cause.CAPACITY: 'its hosts will have less capacity for a time, as planned',
+    Cause.WITHDRAWN: 'its hosts will not get the additional capacity '
+    'that was planned',
+    Cause.NOTICE: 'servers that borrow room of the reservation are told to '
+    'leave in time',
     Cause.MOVED: 'moved to other hosts, for the same time',
-    Cause.FREED: 'a server of it is gone; its place is free for another one',
-    Cause.UNSHELVED: 'a server of it could not be unshelved; its place is '
-    'free again',
-    Cause.LEFT: 'its end has come; some of its servers were not removed',
+    Cause.FREED: 'a server of the reservation is gone; its place is free '
+    'for another server',
+    Cause.UNSHELVED: 'a server of the reservation could not be unshelved; '
+    'its place is free again',
+    Cause.LEFT: 'the reservation has ended; some of its servers were not '
+    'removed',
 }

@@ -60,4 +60,4 @@ def _explain_hosts(shortfalls: shortfalls_mod.Shortfalls) -> Iterator[str]:
         reasons = '; '.join(str(one) for one in shortfalls[name])
         yield f'Host {name}: {reasons}.'
     if len(names) > MAX_HOSTS:
-        yield f'{len(names) - MAX_HOSTS} more hosts are short, too.'
+        yield f'{len(names) - MAX_HOSTS} more hosts lack resources, too.'

@@ -118,8 +118,9 @@ def _check_planned(extra_specs: Mapping[str, str]) -> None:
             raise exception.InvalidExtraSpec(
                 key=key,
                 value=value,
-                reason='what it takes of a host is not known before a server '
-                'is created, so that such servers cannot be planned',
+                reason='the resources that it takes are not known before a '
+                'server is created, so servers with this extra spec cannot '
+                'be planned',
             )
 
 
@@ -134,7 +135,9 @@ def read_traits(extra_specs: Mapping[str, str]) -> dict[str, Traits]:
             continue
         if value not in ('required', 'forbidden'):
             raise exception.InvalidExtraSpec(
-                key=key, value=value, reason='it must be required or forbidden'
+                key=key,
+                value=value,
+                reason='the value must be required or forbidden',
             )
         of_group = found.setdefault(match[1] or '', {})
         of_group.setdefault(value, set()).add(match[2])
@@ -167,7 +170,7 @@ def _read_cells(vcpus: int, extra_specs: Mapping[str, str]) -> tuple[int, ...]:
         raise exception.InvalidExtraSpec(
             key='hw:numa_nodes',
             value=text,
-            reason=f'it must divide the {vcpus} CPUs of the flavor, and all '
-            'NUMA cells must be alike',
+            reason=f'the number of NUMA cells must divide the {vcpus} CPUs '
+            'of the flavor, and all NUMA cells must be alike',
         )
     return (vcpus // number,) * number

@@ -53,9 +53,9 @@ class CapacityChangeExists(CapacityChangeError):
     """Another change was planned under this name."""
 
     message = (
-        'Capacity change %(key)s was planned before, and is not the same: '
-        'another host, other amounts or times, or another reason. Choose '
-        'another name, or delete that one.'
+        'Capacity change %(key)s exists already with another host, other '
+        'amounts or times, or another reason. Choose another name, or delete '
+        'the existing change.'
     )
 
 
@@ -63,7 +63,8 @@ class CapacityChangeNotFound(CapacityChangeError):
     """There is no such change."""
 
     message = (
-        'There is no capacity change %(key)s; list them to find its name.'
+        'There is no capacity change %(key)s; list the capacity changes to '
+        'find the name.'
     )
 
 
@@ -77,8 +78,9 @@ class CapacityChangeRefused(CapacityChangeError):
     """
 
     message = (
-        'Capacity change %(key)s takes what is promised: %(reasons)s. Choose '
-        'another time, change these reservations, or force it.'
+        'Capacity change %(key)s takes capacity that is promised: '
+        '%(reasons)s. Choose another time, change these reservations, or '
+        'force the change.'
     )
 
     moved: tuple[str, ...]
@@ -94,10 +96,10 @@ class CapacityChangeNeeded(CapacityChangeRefused):
     """Reservations count on what it adds; it was not taken back."""
 
     message = (
-        'Capacity change %(key)s is counted on, and was not taken back: '
-        '%(reasons)s. Change these reservations first, or force it: what has '
-        'not started is moved where it fits elsewhere, and the rest lacks '
-        'it.'
+        'Capacity change %(key)s was not deleted, because reservations count '
+        'on it: %(reasons)s. Change these reservations first, or force the '
+        'deletion: reservations that have not started are moved if they fit '
+        'elsewhere, and all others lack the capacity.'
     )
 
 
@@ -123,8 +125,8 @@ class LimitsNotFound(LimitsError):
     """The project has the limits of all."""
 
     message = (
-        'Project %(project)s has no limits of its own; list them to find '
-        'which ones have.'
+        'Project %(project)s has no limits of its own; list the limits to '
+        'find the projects that have some.'
     )
 
 
@@ -157,8 +159,8 @@ class QuotaNotFound(QuotaError):
     """There is no such quota."""
 
     message = (
-        'Project %(project)s has no quota for %(resource_class)s; list them '
-        'to find it.'
+        'Project %(project)s has no quota for %(resource_class)s; list the '
+        'quotas to find the right one.'
     )
 
 
@@ -219,7 +221,10 @@ class SubscriptionNotFound(SubscriptionError):
     :ivar uuid: what was asked for
     """
 
-    message = 'There is no subscription %(uuid)s; list them to find its id.'
+    message = (
+        'There is no subscription %(uuid)s; list the subscriptions to find '
+        'the id.'
+    )
 
 
 class TooManySubscriptions(SubscriptionError):
@@ -231,7 +236,8 @@ class TooManySubscriptions(SubscriptionError):
 
     message = (
         'The subscription cannot be made: project %(project)s may have '
-        '%(limit)d, with those that are suspended; delete one of them.'
+        '%(limit)d subscriptions, counting suspended ones; delete one of '
+        'them.'
     )
 
     limit: int

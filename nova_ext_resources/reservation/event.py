@@ -61,7 +61,7 @@ MESSAGES: Mapping[Kind, str] = {
     Kind.TAKEN: 'A server has taken a place of the reservation.',
     Kind.RELEASED: 'A place of the reservation is free again.',
     Kind.LOW: 'Less than the threshold is available.',
-    Kind.ENOUGH: 'As much as the threshold is available again.',
+    Kind.ENOUGH: 'At least the threshold is available again.',
 }
 
 #: State -> what it means that a reservation has got to it.

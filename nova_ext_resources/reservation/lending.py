@@ -204,8 +204,8 @@ def find_fault(extra_specs: Mapping[str, str], hints: lease_mod.Hints) -> str:
     if asked is None or longest is None or asked <= longest:
         return ''
     return (
-        f'the scheduler hint {lease_mod.HINT} is {asked}, and servers of this '
-        f'flavor end after {longest} seconds; ask for no more'
+        f'the scheduler hint {lease_mod.HINT} is {asked}, but servers of '
+        f'this flavor end after {longest} seconds; ask for {longest} at most'
     )
 
 
@@ -370,15 +370,15 @@ def find_objection(
     :param uses: what placement shows now
     """
     if server.status == 'SHELVED_OFFLOADED':
-        return 'it is on no host any more'
+        return 'the server is no longer on a host'
     if server.host != one.host:
         return f'it has moved from host {one.host} to {server.host}'
     if _find_own_lease(server, one.until) != one.lease:
         return 'its flavor has changed'
     if not shortage:
-        return 'nothing is short any more'
+        return 'the host no longer lacks resources'
     if not _helps(one, shortage, uses):
-        return 'it holds nothing of what is short'
+        return 'the server holds none of the missing resources'
     return ''
 
 

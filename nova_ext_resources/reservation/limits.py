@@ -70,13 +70,14 @@ class Limits:
             reason = self._explain_duration(seconds)
         elif request.most > max(self.servers, servers):
             reason = (
-                f'be for {request.most} servers: {self.servers} are the most. '
-                'Ask for fewer'
+                f'be for {request.most} servers: the limit is '
+                f'{self.servers}. Ask for fewer'
             )
         elif others >= self.reservations and not before:
             reason = (
-                f'be made: its project has {others} that are not over, and '
-                f'{self.reservations} are the most. Cancel one of them'
+                f'be made: its project has {others} reservations that are '
+                f'not over, and the limit is {self.reservations}. Cancel one '
+                'of them'
             )
         else:
             return
@@ -112,10 +113,13 @@ class Limits:
     def _explain_duration(self, seconds: int) -> str:
         most = times.format_seconds(self.duration)
         if seconds >= interval.FOREVER:
-            return f'be without an end: it lasts {most} at most. Name an end'
+            return (
+                f'be without an end: the longest duration is {most}. Name '
+                'an end'
+            )
         return (
-            f'last {times.format_seconds(seconds)}: {most} is the most. '
-            'Choose an earlier end'
+            f'last {times.format_seconds(seconds)}: the longest duration is '
+            f'{most}. Choose an earlier end'
         )
 
 

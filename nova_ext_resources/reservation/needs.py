@@ -78,7 +78,7 @@ class Needs:
             raise exception.InvalidReservation(
                 key=key,
                 field='flavor',
-                reason=f'there is no flavor {name}; "openstack '
-                'flavor list --all" has them',
+                reason=f'there is no flavor {name}; "openstack flavor list '
+                '--all" shows all flavors',
             )
         return flavor

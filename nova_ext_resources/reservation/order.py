@@ -179,23 +179,24 @@ def _check_needs(key: str, document: Document) -> None:
         raise _refuse(
             key,
             'extra_specs',
-            'they belong to resources; a flavor has its own',
+            'extra specs belong to resources; a flavor has its own extra '
+            'specs',
         )
     specs = {f'resources:{name}' for name in document.get('resources', ())}
     if twice := specs & document.get('extra_specs', {}).keys():
         raise _refuse(
             key,
             'extra_specs',
-            f'{", ".join(sorted(twice))}: that amount is in resources, too; '
-            'name it once',
+            f'{", ".join(sorted(twice))}: the amount is in resources, too; '
+            'write each amount once',
         )
     for name in document.get('extra_specs', {}):
         if not _MEANINGFUL.match(name):
             raise _refuse(
                 key,
                 'extra_specs',
-                f'{name} means nothing here; what does begins with resource:, '
-                'resources, trait or hw:, or is group_policy',
+                f'{name} has no meaning here; write keys that begin with '
+                'resource:, resources, trait or hw:, or group_policy',
             )
 
 
@@ -358,8 +359,8 @@ def _make(
         raise _refuse(
             key,
             'at_most',
-            f'{most} is less than the {least} servers that are asked for at '
-            'least; correct one of them',
+            f'{most} is less than {least}, the least number of servers; '
+            'correct one of the numbers',
         )
     during, delay = fields['during'], fields['delay']
     last = during.start if during.is_open else during.end
@@ -367,7 +368,8 @@ def _make(
         raise _refuse(
             key,
             'delay' if delay else 'duration',
-            'it would be later than the year 9999, or end later; shorten it',
+            'the reservation would start or end after the year 9999; write a '
+            'shorter time',
         )
     fields |= {'least': least, 'most': most}
     try:
@@ -445,15 +447,21 @@ def explain(err: jsonschema.ValidationError) -> str:
             return f'{length} characters; {err.validator_value} are allowed'
         case 'maxProperties':
             found: Any = err.instance
-            return f'{len(found)} of them; {err.validator_value} are allowed'
+            return f'{len(found)} entries; {err.validator_value} are allowed'
         case 'minProperties':
-            return 'it names nothing that is to be changed'
+            return 'no change is named'
         case 'not':
-            return f'{err.instance!r} ends with ~ and a number; leave that out'
+            return (
+                f'{err.instance!r} ends with ~ and a number; leave this '
+                'ending out'
+            )
         case 'pattern':
             schema: Any = err.schema
             advice = schema['description']
-            return f'{err.instance!r} is blank or not all text; {advice}'
+            return (
+                f'{err.instance!r} is blank, or has characters that are '
+                f'not allowed; {advice}'
+            )
     return str(err.message)
 
 
@@ -477,7 +485,7 @@ def refuse_time(
         'ends_at': (
             request.during.end,
             'is not after now',
-            'write a later time, or cancel it',
+            'write a later time, or cancel the reservation',
         ),
     }[field]
     when, clock = interval.format_time(seconds), interval.format_time(now)

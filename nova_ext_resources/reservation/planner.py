@@ -201,8 +201,9 @@ class Planner:
         if request.least > number:
             raise ValueError(
                 f'reservation {request.key} has {len(held)} servers and has '
-                f'started or is about to: it cannot grow to {request.least}. '
-                'Create another reservation for the others'
+                'started or is about to start: it cannot grow to '
+                f'{request.least} servers. Create another reservation for '
+                'the additional servers'
             )
         kept = sorted(held, key=lambda one: one.consumer is None)[:number]
         servers = tuple(

@@ -90,8 +90,9 @@ def check_names(project: str, resource_class: str) -> None:
     check_project(project)
     if not resource.is_resource_class(resource_class):
         raise ValueError(
-            f'{resource_class!r} is no resource class: write a standard one, '
-            'such as VCPU, or CUSTOM_ and upper case letters, digits and _'
+            f'{resource_class!r} is not a resource class: write a standard '
+            'one, such as VCPU, or CUSTOM_ and upper case letters, digits '
+            'and _'
         )
 
 
@@ -103,7 +104,7 @@ def check_project(project: str) -> None:
     is_plain = project.isprintable() and project == project.strip()
     if not is_plain or not 1 <= len(project) <= MAX_NAME:
         raise ValueError(
-            f'{project!r} is no id of a project: write one of 1 to '
+            f'{project!r} is not a project id: write an id of 1 to '
             f'{MAX_NAME} characters, without spaces at its ends'
         )
 
@@ -179,9 +180,10 @@ class Shortage:
         return (
             f'{use.quota.resource_class}: '
             f'{format_hours(self.asked, is_up=True)} unit-hours requested, '
-            f'{format_hours(use.left)} left: of {use.quota.unit_hours}, '
-            f'{format_hours(use.used, is_up=True)} are reserved or were in '
-            f'the last {use.quota.days} days'
+            f'{format_hours(use.left)} left '
+            f'({format_hours(use.used, is_up=True)} of '
+            f'{use.quota.unit_hours} are reserved or were in the last '
+            f'{use.quota.days} days)'
         )
 
 

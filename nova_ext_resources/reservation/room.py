@@ -31,12 +31,12 @@ from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import shortfalls
 from nova_ext_resources.reservation import stays
 
-_GONE = 'the host does not offer it throughout the interval'
-_TAKEN = 'what the server has is promised to others later'
+_GONE = 'the host does not offer the resource class throughout the interval'
+_TAKEN = 'the resources of the server are promised to other reservations later'
 _REFUSED = (
-    'so many are free, but the host, which chooses the units of each server, '
-    'would have none left for {key} when that begins; another size, time or '
-    'cache may do'
+    'this many are free, but the host chooses the units of each server, and '
+    'would have none left for {key} when {key} begins; another size, time or '
+    'cache may fit'
 )
 
 #: Allocations, each with CPUs, that are decided on for one server.
@@ -406,7 +406,7 @@ def _take(
 def _make_outage(demand: demand_mod.Demand) -> exception.Shortfall:
     return _make_shortfall(
         *_name_first(demand),
-        'the host offers nothing in some of the interval, as planned',
+        'the host offers nothing in part of the interval, as planned',
     )
 
 

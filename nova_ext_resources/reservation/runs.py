@@ -300,6 +300,6 @@ def explain(promise: promises_mod.Promise) -> exception.Shortfall:
         rp_uuid=place[0],
         resource_class=place[1],
         requested=amount,
-        reason=f'reservation {promise.request.key} needs so many side by '
-        f'side from {start} on, and they would not be left',
+        reason=f'reservation {promise.request.key} needs this many adjacent '
+        f'units from {start} on, and they would no longer be free',
     )

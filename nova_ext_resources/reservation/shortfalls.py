@@ -18,8 +18,8 @@ from nova_ext_resources.reservation import host as host_mod
 #: Of one host.
 Found: TypeAlias = tuple[exception.Shortfall, ...]
 
-_SHORT = 'so many are not free throughout the interval'
-_ABSENT = 'no provider of this host offers it for a later time'
+_SHORT = 'this many are not free throughout the interval'
+_ABSENT = 'no provider of this host offers the resource class for a later time'
 
 
 class Short(NamedTuple):

@@ -150,13 +150,13 @@ class Spare:
             listed += f' and {len(names) - _MAX_NAMED} others'
         ends = (one.during.end for one in promises)
         during = interval.Interval(start, max(ends, default=interval.FOREVER))
-        left = 'an unknown number' if free is None else str(free)
+        left = 'an unknown number of' if free is None else str(free)
         return exception.Shortfall(
             rp_uuid=place[0],
             resource_class=place[1],
             requested=amount,
             available=max((free or 0) - promised, 0),
-            reason=f'of {left} that are free, {promised} are promised to '
+            reason=f'of {left} free units, {promised} are promised to '
             f'reservation {listed}{self._explain_cut(place, start)} from '
             f'{during}',
         )

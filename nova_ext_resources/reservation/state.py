@@ -68,7 +68,9 @@ _NEXT: Mapping[State, frozenset[State]] = {
 CURRENT = tuple(one for one in State if not one.is_final)
 
 #: For what is over.
-_ADVICE = 'nothing changes any more; make another one'
+_ADVICE = (
+    'a reservation in this state no longer changes; make another reservation'
+)
 
 
 def check_next(key: str, state: State, wanted: State) -> None:

@@ -70,13 +70,14 @@ class Watched:
         name = self.resource_class
         if not isinstance(name, str) or not resource.is_resource_class(name):
             raise ValueError(
-                f'resource_class: {name!r} is none: write a standard one, '
-                'such as VCPU, or CUSTOM_ and upper case letters, digits and _'
+                f'resource_class: {name!r} is not a resource class: write a '
+                'standard one, such as VCPU, or CUSTOM_ and upper case '
+                'letters, digits and _'
             )
         number = self.threshold
         if type(number) is not int or not 1 <= number <= MAX_AMOUNT:
             raise ValueError(
-                f'threshold: {number!r} is no whole number from 1 to '
+                f'threshold: {number!r} is not a whole number from 1 to '
                 f'{MAX_AMOUNT}'
             )
 
@@ -122,18 +123,19 @@ class Subscription:
         allowed = _OF_RESERVATIONS if self.watched is None else _OF_CAPACITY
         if not self.kinds or not self.kinds <= allowed:
             raise ValueError(
-                'events: of reservations and allocations there are '
-                f'{_join(_OF_RESERVATIONS)}; with zone, resource_class and '
-                f'threshold there are {_join(_OF_CAPACITY)}'
+                'events: without zone, resource_class and threshold, write '
+                f'some of {_join(_OF_RESERVATIONS)}; with them, write some '
+                f'of {_join(_OF_CAPACITY)}'
             )
         if self.watched is not None and self.reservation is not None:
             raise ValueError(
-                'reservation: it is not told of capacity; make another '
-                'subscription for it'
+                'reservation: a subscription to capacity names no '
+                'reservation; make another subscription for it'
             )
         if self.watched is not None and self.project:
             raise ValueError(
-                'zone: capacity is of no project, and for operators only'
+                'zone: capacity belongs to no project, and only operators '
+                'may subscribe to capacity'
             )
         self._check_remaining()
 
@@ -146,11 +148,12 @@ class Subscription:
                 )
         if len(self.remaining) > MOST_REMAINING:
             raise ValueError(
-                f'remaining: more than {MOST_REMAINING} are too many'
+                f'remaining: at most {MOST_REMAINING} values are allowed'
             )
         if bool(self.remaining) is not (Kind.ENDING in self.kinds):
             raise ValueError(
-                f'remaining: it is for the event {Kind.ENDING}, which needs it'
+                f'remaining: the event {Kind.ENDING} needs values; other '
+                'events have none'
             )
 
     @property
@@ -170,7 +173,7 @@ def make_subscription(
     """
     if unknown := sorted(map(str, document.keys() - _KEYS)):
         raise ValueError(
-            f'{unknown[0]}: there is no such key; there are '
+            f'{unknown[0]}: unknown key; known keys: '
             f'{", ".join(sorted(_KEYS))}'
         )
     watched = _read_watched(document)
@@ -212,7 +215,8 @@ def _read_kinds(wanted: object, watched: Watched | None) -> frozenset[Kind]:
         named = {kind for kind in Kind if one in (kind.value, kind.group)}
         if not named:
             raise ValueError(
-                f'events: {one!r} is none; there are {_join(frozenset(Kind))}'
+                f'events: {one!r} is unknown; known events: '
+                f'{_join(frozenset(Kind))}'
             )
         found |= named
     return frozenset(found)
@@ -258,7 +262,7 @@ def _check_name(key: str, name: object) -> None:
     is_name = isinstance(name, str) and 1 <= len(name) <= MAX_NAME
     if not is_name or not str(name).isprintable():
         raise ValueError(
-            f'{key}: {name!r:.80} is no name of 1 to {MAX_NAME} characters'
+            f'{key}: {name!r:.80} is not a name of 1 to {MAX_NAME} characters'
         )
 
 

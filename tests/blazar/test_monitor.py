@@ -40,7 +40,7 @@ class HostsTest(base.BlazarTestCase):
         self.play_monitor()
 
         self.make('second', 1, 2)
-        self.assertIn('Could not read the hosts anew', self.log.output)
+        self.assertIn('Could not read the hosts again', self.log.output)
 
     def test_connections_are_closed(self) -> None:
         closed: list[object] = []
@@ -103,7 +103,7 @@ class OrphansTest(base.BlazarTestCase):
 
             self.assertEqual(number + 1, len(self.list_states()))
             self.assertEqual(
-                number + 1, self.log.output.count('Nothing is released')
+                number + 1, self.log.output.count('No reservation is released')
             )
             self.assertIn(lease['reservations'][0]['id'], self.log.output)
         self.make('last', 3, 4)
@@ -154,7 +154,9 @@ class DatesTest(base.BlazarTestCase):
         found = self.show(lease)
         self.assertTrue(found['degraded'])
         self.assertTrue(found['reservations'][0]['missing_resources'])
-        self.assertIn(f'Reservation {key} of lease', self.log.output)
+        self.assertIn(
+            f'Reservation {key} does not fulfil lease', self.log.output
+        )
 
     def test_what_has_started_within_a_minute_is_the_same(self) -> None:
         self.clock.advance_time_seconds(30)
@@ -181,7 +183,7 @@ class BrokenTest(base.BlazarTestCase):
         lease = self.show(self.made)
         self.assertTrue(lease['degraded'])
         self.assertTrue(lease['reservations'][0]['missing_resources'])
-        self.assertEqual(1, self.log.output.count('lacks something'))
+        self.assertEqual(1, self.log.output.count('does not fulfil lease'))
         self.assertIn(reason, self.log.output)
 
     def test_what_was_cancelled_by_an_operator(self) -> None:
@@ -258,8 +260,8 @@ class RestoredTest(base.BlazarTestCase):
             seen.append(self.show_flags())
 
         self.assertEqual([(True, {self.first}), (False, set())] * 2, seen)
-        self.assertEqual(2, self.log.output.count('lacks something'))
-        self.assertEqual(2, self.log.output.count('lacks nothing any more'))
+        self.assertEqual(2, self.log.output.count('does not fulfil lease'))
+        self.assertEqual(2, self.log.output.count(' fulfils lease '))
 
     def test_while_another_one_lacks_something_the_lease_does(self) -> None:
         for key in (self.first, self.second):
@@ -319,7 +321,7 @@ class RaceTest(base.BlazarTestCase):
         lease = self.show(made[0])
         self.assertFalse(lease['degraded'])
         self.assertFalse(lease['reservations'][0]['missing_resources'])
-        self.assertNotIn('lacks something', self.log.output)
+        self.assertNotIn('does not fulfil lease', self.log.output)
 
 
 class MixedTest(base.BlazarTestCase):

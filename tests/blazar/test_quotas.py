@@ -160,7 +160,9 @@ class LimitsTest(QuotaTestCase):
         self.assertEqual(['project'], self.list_projects(LIMITS))
         answer = self.create(starts_at=self.time(1), ends_at=self.time(3))
         self.assertEqual(409, answer.status)
-        self.assertIn('may not last 2h: 1h is the most', answer.text)
+        self.assertIn(
+            'may not last 2h: the longest duration is 1h', answer.text
+        )
         self.assertEqual(204, self.ask_admin('DELETE', self.PATH).status)
         self.reserve(1, 3)
         self.assertEqual(404, self.ask_admin('DELETE', self.PATH).status)

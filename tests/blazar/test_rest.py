@@ -51,7 +51,7 @@ class LimitTest(RestTestCase):
     def test_what_goes_beyond_is_refused_with_the_limit(self) -> None:
         for start, end, wanted in (
             (3, 4, 'may not start at 2030-01-01T03:00:00Z: the latest start'),
-            (1, 3, 'may not last 2h: 1h is the most'),
+            (1, 3, 'may not last 2h: the longest duration is 1h'),
         ):
             answer = self.create(
                 starts_at=self.time(start), ends_at=self.time(end)
@@ -76,7 +76,9 @@ class LimitTest(RestTestCase):
         answer = self.lease('long', 1, 3)
 
         self.assertEqual(409, answer.status)
-        self.assertIn('may not last 2h: 1h is the most', answer.text)
+        self.assertIn(
+            'may not last 2h: the longest duration is 1h', answer.text
+        )
         lease = self.make('short', 1, 2)
         answer = self.update(lease, end_date=self.date(3))
         self.assertEqual(409, answer.status)
@@ -221,7 +223,7 @@ class ReservationsTest(RestTestCase):
                     )
 
                     self.assertEqual(400, answer.status_code, answer.data)
-                    self.assertIn(b'the body is no JSON', answer.data)
+                    self.assertIn(b'the body is not', answer.data)
         self.assertEqual([], self.list_ids())
 
     def test_a_body_of_another_type_is_refused(self) -> None:
@@ -771,7 +773,7 @@ class PoliciesTest(RestTestCase):
                     answer = self.ask(method, path.removeprefix('/v1'), {})
 
                     self.assertEqual(403, answer.status, answer.body)
-                    self.assertIn('of no project', answer.text)
+                    self.assertIn('has no project', answer.text)
         self.assertIn(
             ('DELETE', f'/v1/extended/reservations/{made["id"]}'), requests
         )
@@ -782,7 +784,7 @@ class PoliciesTest(RestTestCase):
             'reservations?stat=ended': "'stat'",
             'reservations?until=2030-01-01T00:00Z&al=1': "'al'",
             'capacity/servers?flavour=large': 'flavor, from, resources',
-            'reservations/1?force=1': 'has none',
+            'reservations/1?force=1': 'has no parameters',
         }
         for path, text in cases.items():
             with self.subTest(path=path):

@@ -34,9 +34,9 @@ def _read() -> Any:
     try:
         data = foreign_data.load_json(request.get_data() or '{}')
     except ValueError as err:
-        return _refuse(400, f'the body is no JSON: {err}')
+        return _refuse(400, f'the body is not JSON: {err}')
     if not isinstance(data, dict):
-        return _refuse(400, 'the body is no JSON object')
+        return _refuse(400, 'the body is not a JSON object')
     # Where Blazar keeps it.
     request.parsed_data = data
     return None

@@ -243,7 +243,8 @@ def read_resources(text: str) -> dict[str, int]:
         name, _colon, amount = part.partition(':')
         if not name or not amount.isdecimal():
             raise ValueError(
-                f'{part!r} is no amount; write CLASS:AMOUNT, such as VCPU:4'
+                f'{part!r} is not an amount; write CLASS:AMOUNT, such as '
+                'VCPU:4'
             )
         found[name] = int(amount)
     return found

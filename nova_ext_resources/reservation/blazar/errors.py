@@ -67,6 +67,6 @@ def _explain(err: exception.ExtResourcesError) -> str:
             errors.SubscriptionError,
         ),
     ):
-        LOG.error('A lease was not answered: %(err)s', {'err': err})
+        LOG.error('A request for reservations failed: %(err)s', {'err': err})
         return _UNAVAILABLE
     return str(err)

@@ -126,7 +126,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
                     raise exception.InvalidReservation(
                         key='of the request',
                         field=name,
-                        reason='it is not chosen in a request',
+                        reason='the service chooses the value; leave it out',
                     )
             key = uuidutils.generate_uuid()
             found = reservations.create(
@@ -310,7 +310,7 @@ def _check_name(name: object) -> None:
         raise own_errors.InvalidCapacityChange(
             key=name,
             field='name',
-            reason='in this API it has no / and does not end with .json',
+            reason='in this API the name must not contain / or end with .json',
         )
 
 
@@ -324,7 +324,7 @@ def _check_own(reservations: api.Reservations, key: str) -> None:
         raise exception.InvalidReservation(
             key=key,
             field='id',
-            reason=f'it was {reason}; change or delete the lease',
+            reason=f'the reservation was {reason}; change or delete the lease',
         )
 
 

@@ -86,17 +86,19 @@ class Monitor(base.BaseMonitorPlugin):
 
         :returns: the reservations that newly lack something
         """
-        self._try('read the hosts anew', self._keeper.refresh)
-        self._try('set leases right', self._set_leases_right)
-        return self._try('compare leases', self._compare) or {}
+        self._try('read the hosts again', self._keeper.refresh)
+        self._try('repair interrupted leases', self._set_leases_right)
+        return (
+            self._try('compare leases with reservations', self._compare) or {}
+        )
 
     def _try(self, action: str, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except exception.ExtResourcesError as err:
             LOG.warning(
-                'Could not %(action)s: %(err)s It is tried again in '
-                '%(seconds)s s; what is promised goes on.',
+                'Could not %(action)s: %(err)s The next attempt is in '
+                '%(seconds)s s; existing reservations stay valid.',
                 {
                     'action': action,
                     'err': err,
@@ -112,9 +114,9 @@ class Monitor(base.BaseMonitorPlugin):
             step = repair.find_step(lease, now)
             if step is not None:
                 LOG.warning(
-                    'Lease %(lease)s of Blazar was %(status)s, with events '
-                    '%(events)s: it was broken off. It is set right: '
-                    '%(step)s.',
+                    'Lease %(lease)s of Blazar was left in status '
+                    '%(status)s, with events %(events)s, by an interruption. '
+                    'Repair of the lease: %(step)s.',
                     {
                         'lease': lease.key,
                         'status': lease.status,
@@ -199,11 +201,12 @@ class Monitor(base.BaseMonitorPlugin):
         are_most = len(orphans) > max(MAX_ORPHANS, len(ours) // 2)
         if orphans and (are_most or len(orphans) == len(ours)):
             LOG.error(
-                '%(orphans)s of %(all)s reservations for leases are of leases '
-                'that are not in the database of Blazar. Nothing is released: '
-                'check [database] connection, and that no other Blazar uses '
-                'the same store. If the leases were deleted on purpose, '
-                'cancel the reservations with "openstack extended reservation '
+                '%(orphans)s of %(all)s reservations for leases belong to '
+                'leases that are not in the database of Blazar. No '
+                'reservation is released: check [database] connection, and '
+                'that no other Blazar uses the same database of '
+                'reservations. If the leases were deleted on purpose, cancel '
+                'the reservations with "openstack extended reservation '
                 'cancel": %(keys)s.',
                 {
                     'orphans': len(orphans),
@@ -227,7 +230,7 @@ class Monitor(base.BaseMonitorPlugin):
             return
         except exception.ExtResourcesError as err:
             LOG.warning(
-                'Reservation %(key)s is not released yet, because %(err)s It '
+                'Could not release reservation %(key)s: %(err)s The release '
                 'is tried again.',
                 {'key': key, 'err': err},
             )
@@ -235,7 +238,7 @@ class Monitor(base.BaseMonitorPlugin):
 
 def _warn_broken(lease: str, key: str, reason: str) -> None:
     LOG.warning(
-        'Reservation %(key)s of lease %(lease)s lacks something: %(reason)s',
+        'Reservation %(key)s does not fulfil lease %(lease)s: %(reason)s',
         {'key': key, 'lease': lease, 'reason': reason},
     )
 
@@ -248,7 +251,7 @@ def _clear(lease: str, key: str) -> None:
     """
     rows.clear_missing(key)
     LOG.info(
-        'Reservation %(key)s of lease %(lease)s lacks nothing any more.',
+        'Reservation %(key)s fulfils lease %(lease)s again.',
         {'key': key, 'lease': lease},
     )
 

@@ -22,8 +22,8 @@ OPTS = (
         'hosts_interval',
         default=60,
         min=10,
-        help='Seconds after which hosts are read from placement anew, and '
-        'leases are compared with reservations.',
+        help='Seconds between two readings of the hosts from placement, and '
+        'between two comparisons of leases with reservations.',
     ),
     cfg.IntOpt(
         'max_priority',
@@ -36,8 +36,9 @@ OPTS = (
     cfg.BoolOpt(
         'show_hosts',
         default=False,
-        help='Whether a refusal says what is short on which host. It goes to '
-        'whoever asked for the lease. The log always has it.',
+        help='Whether the user who asks for a lease is told, if the lease is '
+        'refused, which host lacks which resource. The log always has these '
+        'details.',
     ),
 )
 

@@ -36,17 +36,18 @@ _OF_BLAZAR = frozenset(
     }
 )
 
-_OF_LEASE = 'it is that of the lease'
+_OF_LEASE = 'the value comes from the lease'
 _NUMBERS = 'write amount, or min and max'
 
 #: Key of an order -> why a lease cannot have it.
 _REFUSED = {
-    'name': 'it is the id that Blazar gives to the reservation',
+    'name': 'the name is the id that Blazar gives to the reservation',
     'project': _OF_LEASE,
     'starts_at': _OF_LEASE,
     'ends_at': _OF_LEASE,
     'duration': _OF_LEASE,
-    'delay': 'the dates of a lease are fixed; take those of the counter-offer',
+    'delay': 'the dates of a lease are fixed; use the dates of the '
+    'counter-offer',
     'servers': _NUMBERS,
     'at_most': _NUMBERS,
 }
@@ -123,7 +124,9 @@ def make_changes(
     for name in _KEPT & changes.keys():
         # If another one of the lease is refused, it could not be undone.
         raise _refuse(
-            request.key, name, 'a lease keeps it; make another lease'
+            request.key,
+            name,
+            'a lease cannot change this value; make another lease',
         )
     return changes
 
@@ -193,8 +196,9 @@ def _read(
             raise _refuse(
                 key,
                 'priority',
-                f'a lease may ask for {max_priority} at most; an operator can '
-                'raise it with "openstack extended reservation update"',
+                f'a lease may ask for a priority of {max_priority} at most; '
+                'an operator can raise the priority with "openstack extended '
+                'reservation update"',
             )
     return found | _read_numbers(key, found)
 

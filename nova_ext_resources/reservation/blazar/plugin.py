@@ -38,7 +38,9 @@ class ExtendedInstance(front.Front, base.BasePlugin):
 
     resource_type = options.RESOURCE_TYPE
     title = 'Servers with extended resources'
-    description = 'Servers of a flavor, with all that it needs'
+    description = (
+        'Servers of a flavor, with all resources that the flavor needs'
+    )
     query_options: ClassVar = {'allocations': ('lease_id', 'reservation_id')}
 
     def __init__(self) -> None:
@@ -270,9 +272,9 @@ class ExtendedInstance(front.Front, base.BasePlugin):
                     )
             except exception.ExtResourcesError as err:
                 LOG.error(
-                    'The change of reservation %(key)s is not undone: '
-                    '%(err)s Its dates are compared with those of its lease '
-                    'later.',
+                    'Could not undo the change of reservation %(key)s: '
+                    '%(err)s The dates of the reservation are compared with '
+                    'the dates of its lease later.',
                     {'key': key, 'err': err},
                 )
 

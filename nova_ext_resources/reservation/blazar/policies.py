@@ -17,7 +17,13 @@ POLICIES = (
     ('get', _READ, 'Show and list reservations.', 'GET', '/reservations'),
     ('post', _WRITE, 'Make a reservation.', 'POST', '/reservations'),
     ('put', _WRITE, 'Change a reservation.', 'PUT', '/reservations/{id}'),
-    ('delete', _WRITE, 'Cancel one.', 'DELETE', '/reservations/{id}'),
+    (
+        'delete',
+        _WRITE,
+        'Cancel a reservation.',
+        'DELETE',
+        '/reservations/{id}',
+    ),
     (
         'fits',
         _READ,
@@ -49,14 +55,15 @@ POLICIES = (
     (
         'capacity_changes_delete',
         base.RULE_ADMIN,
-        'Take one back.',
+        'Delete a planned change of capacity.',
         'DELETE',
         '/capacity/changes/{name}',
     ),
     (
         'capacity_changes_force',
         base.RULE_ADMIN,
-        'Move and degrade reservations of any project by it.',
+        'Force a change of capacity that moves or degrades reservations of '
+        'any project.',
         'POST',
         '/capacity/changes',
     ),
@@ -84,28 +91,28 @@ POLICIES = (
     (
         'subscriptions_get',
         _WRITE,
-        'Show and list who is told of reservations.',
+        'Show and list subscriptions to events of reservations.',
         'GET',
         '/subscriptions',
     ),
     (
         'subscriptions_post',
         _WRITE,
-        'Have a URL told of reservations of the project.',
+        'Subscribe a URL to events of reservations of the project.',
         'POST',
         '/subscriptions',
     ),
     (
         'subscriptions_delete',
         _WRITE,
-        'Have it told no more.',
+        'Delete a subscription.',
         'DELETE',
         '/subscriptions/{id}',
     ),
     (
         'subscriptions_all',
         base.RULE_ADMIN,
-        'Have it told of all projects, hosts and capacity.',
+        'Subscribe a URL to events of all projects, hosts and capacity.',
         'POST',
         '/subscriptions',
     ),
@@ -126,7 +133,7 @@ POLICIES = (
     (
         'quotas_delete',
         base.RULE_ADMIN,
-        'Take them away.',
+        'Delete quotas and limits of any project.',
         'DELETE',
         '/quotas/{project}/{resource_class}',
     ),
@@ -189,9 +196,10 @@ def _check_project() -> None:
     """
     if not context.current().project_id:
         raise exceptions.NotAuthorized(
-            'The token is of no project: it may be of a domain, or of the '
-            'system, or without a scope. Ask for a token of a project; an '
-            'administrator sees all projects with one, too.'
+            'The token has no project: its scope may be a domain, the '
+            'system, or nothing. Request a token with the scope of a '
+            'project; an administrator sees all projects with a project '
+            'token, too.'
         )
 
 

@@ -47,7 +47,8 @@ class Quoting:
                 raise errors.InvalidQuota(
                     project=project,
                     resource_class=resource_class,
-                    reason='write unit_hours, and days or nothing else',
+                    reason='write unit_hours, optionally days, and nothing '
+                    'else',
                 )
             reservations.check_project(project)
             use = reservations.quotas.set_quota(
@@ -111,8 +112,8 @@ def _read_limits(project: str, document: Mapping[str, Any]) -> dict[str, int]:
     if unknown := document.keys() - names.keys():
         raise errors.InvalidLimits(
             project=project,
-            reason=f'unknown: {", ".join(sorted(unknown))}; write max_ahead '
-            'and max_duration',
+            reason=f'unknown keys: {", ".join(sorted(unknown))}; write '
+            'max_ahead and max_duration',
         )
     try:
         return {

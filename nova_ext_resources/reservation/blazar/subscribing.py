@@ -35,7 +35,7 @@ class Subscribing:
         with self._answer() as reservations:
             if not is_all and not project:
                 raise errors.InvalidSubscription(
-                    reason='project: the token is of none'
+                    reason='project: the token has no project'
                 )
             made = reservations.subscriptions.create(
                 document, project='' if is_all else str(project)

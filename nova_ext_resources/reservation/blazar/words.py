@@ -40,6 +40,10 @@ def check() -> Any:
     unknown = sorted(flask.request.args.keys() - known)
     if not unknown:
         return None
-    can_have = f'can have {", ".join(sorted(known))}' if known else 'has none'
-    text = f'{unknown[0]!r} means nothing in this query, which {can_have}'
+    can_have = (
+        f'known parameters: {", ".join(sorted(known))}'
+        if known
+        else 'this query has no parameters'
+    )
+    text = f'{unknown[0]!r} is not a parameter of this query; {can_have}'
     return api_utils.render_error_message(400, text, 400)

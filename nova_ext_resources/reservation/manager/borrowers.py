@@ -147,8 +147,8 @@ class Borrowers:
             self._named.begin(server.uuid, server.status, now)
             LOG.warning(
                 'Server %(uuid)s cannot be shelved while its status is '
-                '%(status)s. Others are told to go in its place; delete it, '
-                'or mend it.',
+                '%(status)s. Other servers are told to leave in its place; '
+                'delete the server, or repair it.',
                 {'uuid': server.uuid, 'status': server.status},
             )
         return False

@@ -92,7 +92,7 @@ def write(
         raise
     except (exception.StoreError, exception.StateRefused) as err:
         LOG.error(
-            'Reservation %(key)s does not become %(state)s, which is tried '
+            'Could not set reservation %(key)s to %(state)s, and will try '
             'again: %(err)s',
             {'key': one.key, 'state': state, 'err': err},
         )
@@ -140,14 +140,14 @@ def attempt(
         raise
     except exception.ExtResourcesError as err:
         LOG.error(
-            'Reservations, %(what)s: this failed, and is tried again in the '
-            'next pass: %(err)s',
+            'Reservations, %(what)s: the step failed, and is tried again in '
+            'the next pass: %(err)s',
             {'what': what, 'err': err},
         )
     except Exception:
         LOG.exception(
-            'Reservations, %(what)s: this failed, and is tried again in the '
-            'next pass. Please report this bug',
+            'Reservations, %(what)s: the step failed, and is tried again in '
+            'the next pass. Please report this bug',
             {'what': what},
         )
     return False

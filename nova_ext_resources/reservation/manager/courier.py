@@ -163,8 +163,8 @@ class Courier:
                 )
             except Exception as err:
                 self._note_failure(
-                    'Notifications failed and will be retried, because of a '
-                    'bug; please report it: %(err)s',
+                    'Notifications failed because of a bug, and will be '
+                    'retried; please report the bug: %(err)s',
                     err,
                     has_trace=True,
                 )
@@ -285,11 +285,11 @@ class Courier:
         elif err is not None:
             LOG.error(
                 'A notification of subscription %(uuid)s failed because of a '
-                'bug; please report it',
+                'bug; please report the bug',
                 {'uuid': uuid},
                 exc_info=err,
             )
-            self._fail(attempt, sender_mod.NotDelivered('a bug of the sender'))
+            self._fail(attempt, sender_mod.NotDelivered('a bug in the sender'))
         else:
             if future.result() > SLOW:
                 self._slow.add(uuid)

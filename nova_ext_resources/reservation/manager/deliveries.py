@@ -162,7 +162,7 @@ class Deliveries:
             'failure': None,
         }
         if self._is_over(since, now):
-            values['failure'] = 'it is told what is long past'
+            values['failure'] = 'its notifications are about events long past'
             values['suspended_at'] = now
         after = followers.change(self._database, follower, **values)
         if after is not None and after.suspended_at is not None:

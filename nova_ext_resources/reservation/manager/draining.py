@@ -298,8 +298,9 @@ class Draining:
         failures = self._borrowers.take_failures()
         if failures:
             LOG.error(
-                'Host %(host)s cannot be drained as a whole now for %(keys)s, '
-                'which is tried again: %(missing)s: %(failures)s',
+                'Host %(host)s could not be drained completely for '
+                'reservations %(keys)s, and is tried again: %(missing)s: '
+                '%(failures)s',
                 {
                     'host': need.host,
                     'keys': ', '.join(need.keys),
@@ -345,7 +346,7 @@ class Draining:
         if taken is not None:
             return 'it has a place in a reservation now'
         if not is_promised:
-            return 'what is promised has changed meanwhile'
+            return 'the reservations of the host have changed meanwhile'
         uses = self._cloud.read_uses(sorted({each[0] for each in need.places}))
         shortage = need.find_shortage(uses, now)
         strays = lending.list_strays([one], need.host, shortage, uses)
@@ -428,7 +429,7 @@ class Draining:
             return reason == lack.reason or self._degrade(one, reason, now)
         state = State.PENDING if now < one.during.start else State.ACTIVE
         return chores.write(
-            self._database, one, state, now, 'its room is there again'
+            self._database, one, state, now, 'its hosts have room for it again'
         ).is_well
 
     def _have_looked(self, hosts: Iterable[str], since: int) -> bool:

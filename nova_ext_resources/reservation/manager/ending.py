@@ -33,8 +33,8 @@ MAX_SECONDS = 86400
 _NAMED = 5
 
 _WORDS = {
-    request_mod.AtEnd.KEEP: 'its servers go on without it, until what they '
-    'hold is needed for another one',
+    request_mod.AtEnd.KEEP: 'its servers stay until another reservation '
+    'needs their resources',
     request_mod.AtEnd.SHELVE: 'its servers are shelved then',
     request_mod.AtEnd.DELETE: 'its servers are deleted then',
 }

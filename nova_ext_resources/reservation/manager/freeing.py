@@ -122,17 +122,18 @@ class Freeing:
         server = self._cloud.find_server(slot.consumer)
         if not nova_server.holds_nothing(server):
             LOG.warning(
-                'Server %(uuid)s of reservation %(key)s holds nothing in '
-                'placement, and is there for Nova: its place stays taken. If '
-                'it is not being moved or built, heal its allocations.',
+                'Server %(uuid)s of reservation %(key)s has no allocations '
+                'in placement, but exists in Nova: its place stays taken. If '
+                'the server is not being moved or built, heal its '
+                'allocations.',
                 {'uuid': slot.consumer, 'key': key},
             )
             self._empty.discard(slot.consumer)
             return True
         self._left -= 1
         reason = (
-            f'server {slot.consumer} holds nothing in placement; its place on '
-            f'host {slot.host} is free for another one'
+            f'server {slot.consumer} has no allocations in placement; its '
+            f'place on host {slot.host} is free for another server'
         )
         slots.free(self._database, key, slot, now=now, reason=reason)
         return True

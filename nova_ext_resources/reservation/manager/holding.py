@@ -132,7 +132,12 @@ class Holding:
         done.append(self._take_all(effort, wanted, near, now))
         if not self._is_cut and not effort.is_over:
             done.append(
-                effort.attempt('what is held', self._compare, wanted, reading)
+                effort.attempt(
+                    'comparison of held capacity',
+                    self._compare,
+                    wanted,
+                    reading,
+                )
             )
         return all(done)
 
@@ -195,8 +200,8 @@ class Holding:
         if taker is None or self._cloud.has_allocations(taker):
             self._holds.release(consumer)
             LOG.info(
-                'Consumer %(uuid)s holds nothing any more: its room is taken, '
-                'promised to nobody, or in a maintenance',
+                'Released the allocation of consumer %(uuid)s: its room is '
+                'taken by a server, promised to nobody, or in a maintenance',
                 {'uuid': consumer},
             )
         return True
@@ -313,9 +318,8 @@ class Holding:
         if number > 1:
             return
         LOG.warning(
-            'The room of %(slot)s on host %(host)s, which is promised from '
-            '%(start)s on, cannot be held now, and this is tried again: '
-            '%(err)s',
+            'Could not hold the room of %(slot)s on host %(host)s, which is '
+            'promised from %(start)s on, and will try again: %(err)s',
             {
                 'slot': one.slot.key,
                 'host': one.slot.host,
@@ -341,9 +345,9 @@ class Holding:
         if missing > 0:
             LOG.warning(
                 '%(missing)d allocations that held room for reservations are '
-                'not there any more: another manager has released them, or '
-                'they were deleted. Those that are needed are made again; do '
-                'not delete allocations of type %(type)s.',
+                'gone: another manager has released them, or somebody has '
+                'deleted them. The needed allocations are made again; do not '
+                'delete allocations of type %(type)s.',
                 {
                     'missing': missing,
                     'type': planned_hold.CONSUMER_TYPE,

@@ -34,9 +34,9 @@ class Lateness:
             return
         self._pauses.begin(key, None, now)
         LOG.warning(
-            'Host %(host)s is not free for %(keys)s, which have begun: '
-            '%(waiting)s. Nova is asked again. If it fails, see '
-            '"openstack server event list" of such a server; if it does '
+            'Host %(host)s is not free for reservations %(keys)s, which have '
+            'begun: %(waiting)s. Nova is asked again. If Nova fails, see '
+            '"openstack server event list" for the server; if Nova does '
             'nothing any more, "openstack server set --state active" ends '
             'the task of the server.',
             {'keys': ', '.join(need.keys), **facts},

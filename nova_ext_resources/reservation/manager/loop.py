@@ -53,8 +53,9 @@ def _report(state: tenacity.RetryCallState) -> None:
     pause = state.next_action.sleep if state.next_action else 0.0
     LOG.error(
         'A pass over the reservations failed and is tried again in '
-        '%(pause).1f s. What is promised stays in the tables; until a pass '
-        'succeeds, no server is told to go or leaves its host for it: %(err)s',
+        '%(pause).1f s. All reservations stay in the database; until a pass '
+        'succeeds, no server is told to leave, or removed from its host, for '
+        'a reservation: %(err)s',
         {'pause': pause, 'err': err},
     )
     first_line, _newline, _rest = str(err).partition('\n')

@@ -96,9 +96,9 @@ class Moved:
         self._logged[server.uuid] = server.host
         LOG.warning(
             'Server %(uuid)s of reservation %(key)s is on host %(host)s, '
-            'where the reservation has no place free, and its place on host '
-            '%(before)s stays empty: move the server back. What is promised '
-            'on host %(host)s may lack its room.',
+            'where the reservation has no free place; the place of the '
+            'server on host %(before)s stays empty. Move the server back: '
+            'reservations on host %(host)s may lack room.',
             {
                 'uuid': server.uuid,
                 'key': key,

@@ -111,10 +111,10 @@ def warn(need: Need, left: lending.Shortage, holders: Collection[str]) -> None:
     """
     LOG.warning(
         'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
-        '%(start)s on, and no more servers there can be told to go. Held by '
-        'these servers or migrations (%(number)d): %(holders)s. Move or '
-        'delete some of the servers, confirm the resize or migration of '
-        'others, or cancel a reservation.',
+        '%(start)s on, and no other servers there can be told to leave. '
+        'These servers or migrations (%(number)d) hold the resources: '
+        '%(holders)s. Move or delete some of the servers, confirm the resize '
+        'or migration of others, or cancel a reservation.',
         {
             'host': need.host,
             'missing': ', '.join(lending.list_parts(left, need.names)),
@@ -138,11 +138,11 @@ def report_strays(
     )
     if strays:
         LOG.warning(
-            'Host %(host)s lacks %(missing)s, which servers hold that run on '
-            'other hosts (%(number)d): %(uuids)s. They are not told to go for '
-            'it. If they are not being moved, heal their allocations: Nova '
-            'takes back what an evacuation left when nova-compute starts on '
-            'this host.',
+            'Host %(host)s lacks %(missing)s, because servers that run on '
+            'other hosts (%(number)d) have allocations on this host: '
+            '%(uuids)s. These servers are not told to leave. If they are not '
+            'being moved, heal their allocations: Nova deletes what an '
+            'evacuation left when nova-compute starts on this host.',
             {
                 'host': need.host,
                 'missing': ', '.join(

@@ -36,10 +36,10 @@ class Notifying:
     def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         done = [
-            chores.attempt('what is available', self._look, reading),
+            chores.attempt('available capacity', self._look, reading),
             chores.attempt('order of events', self._put_in_order, reading),
             chores.attempt('notifications', self._send),
-            chores.attempt('what was told', self._forget),
+            chores.attempt('old notifications', self._forget),
         ]
         return all(done)
 

@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 #: How many hosts the log names.
 _NAMED = 10
 
-_NOWHERE = 'there is no other place for it now'
+_NOWHERE = 'no other hosts have room for it now'
 
 #: Seconds after which it is tried again to move what fitted nowhere. All hosts
 #: are read for it.
@@ -234,9 +234,9 @@ class Outages:
             LOG.error(
                 '%(gone)d of %(all)d hosts with reservations are not in '
                 'placement, or their nova-compute does not report. No '
-                'reservation is moved for %(seconds)d s: check that it is the '
-                'right placement, and that the message bus and nova-conductor '
-                'work. These are %(hosts)s.',
+                'reservation is moved for %(seconds)d s: check that the '
+                'configured placement is the right one, and that the message '
+                'bus and nova-conductor work. Hosts: %(hosts)s.',
                 {
                     'gone': len(gone),
                     'all': len(hosts),
@@ -315,8 +315,8 @@ class Outages:
             )
         except (exception.PlacementError, exception.ComputeUnavailable) as err:
             LOG.error(
-                'Reservation %(key)s cannot be planned anew now, which is '
-                'tried again in the next pass: %(err)s',
+                'Could not plan reservation %(key)s anew, and will try again '
+                'in the next pass: %(err)s',
                 {'key': one.key, 'err': err},
             )
             return _Outcome.FAILED
@@ -339,7 +339,7 @@ class Outages:
         if lack is None or lack.cause not in _CAUSES:
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
-        reason = 'its hosts and their capacity are there again'
+        reason = 'its hosts and their capacity are available again'
         return chores.write(self._database, one, state, now, reason).is_well
 
 

@@ -64,8 +64,8 @@ class Owners:
         if uuid not in self._failed:
             self._failed.add(uuid)
             LOG.warning(
-                'The owner of server %(uuid)s cannot be told now by its '
-                'metadata that it is to leave; it leaves nevertheless: '
-                '%(err)s',
+                'Could not tell the owner of server %(uuid)s, by its '
+                'metadata, that the server must leave; the server leaves '
+                'nevertheless: %(err)s',
                 {'uuid': uuid, 'err': err},
             )

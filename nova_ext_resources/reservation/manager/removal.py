@@ -129,7 +129,7 @@ class Removal:
 
     def _put_it_off(self, uuid: str) -> str:
         self._put_off.add(uuid)
-        return f'server {uuid} has its turn in the next pass'
+        return f'server {uuid} is handled in the next pass'
 
     def _find_rest(
         self, uuid: str, server: nova_server.NovaServer | None
@@ -141,7 +141,7 @@ class Removal:
         if server is not None or not self._cloud.has_allocations(uuid):
             return ''
         return (
-            f'server {uuid} is not there for Nova, and holds resources in '
-            'placement: check that the credentials are those of an '
-            'administrator, of the same cloud'
+            f'Nova does not show server {uuid}, but placement has its '
+            'allocations: check that the credentials are those of an '
+            'administrator of the same cloud'
         )

@@ -49,7 +49,7 @@ class Requests:
             return text, reservations.parse_request(key, text)
         except exception.StoreError as err:
             LOG.error(
-                'Reservation %(key)s is left as it is: %(err)s',
+                'Reservation %(key)s is left unchanged: %(err)s',
                 {'key': key, 'err': err},
             )
             return text, None

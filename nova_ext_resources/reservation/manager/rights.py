@@ -43,11 +43,11 @@ class Rights:
         self._is_there = not missing
         if missing:
             LOG.error(
-                'The user of [ext_resources_placement] or [placement] may not '
-                'see the servers of all projects (%(missing)s). So no server '
-                'is shelved or deleted for a reservation, and no place is '
-                'freed of one that is gone; give this user the role of an '
-                'administrator of Nova, and restart this program.',
+                'The user of [ext_resources_placement] or [placement] may '
+                'not see the servers of all projects (%(missing)s). So no '
+                'server is shelved or deleted for a reservation, and no '
+                'place of a deleted server is freed; give this user the role '
+                'of an administrator of Nova, and restart this program.',
                 {'missing': missing},
             )
         return True

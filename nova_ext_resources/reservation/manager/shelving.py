@@ -57,10 +57,12 @@ class Shelving:
     ) -> str:
         """Return why a server is not shelved: it is not as it was."""
         if not waiting.can_be_shelved(server):
-            return 'its owner has locked it, or it does not run any more'
+            return (
+                'its owner has locked the server, or the server no longer runs'
+            )
         name = server.metadata.get(nova_server.RESERVATION, '')
         if not request.is_named(case.key, name):
-            return f'it is not for reservation {case.key} any more'
+            return f'the server no longer belongs to reservation {case.key}'
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection, case.key)
             taken = servers.find_taken(connection, server.uuid)

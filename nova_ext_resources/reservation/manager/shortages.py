@@ -82,9 +82,9 @@ class Shortages:
             found = reading.result()
         except exception.ExtResourcesError as err:
             LOG.error(
-                'What is available is unknown: notifications of capacity are '
-                'not sent, metrics not written, and it will be read again: '
-                '%(err)s',
+                'Could not read the available capacity, and will try again. '
+                'Until then, no notifications of capacity are sent and no '
+                'metrics are written: %(err)s',
                 {'err': err},
             )
             return False
@@ -106,8 +106,9 @@ class Shortages:
         if not found:
             # More likely the wrong placement than the loss of all hosts.
             LOG.error(
-                'Placement shows nothing that could be available; no '
-                'notification of it is sent. Check that it is the right one.'
+                'Placement shows no available capacity at all; no '
+                'notification of capacity is sent. Check that the configured '
+                'placement is the right one.'
             )
             return
         by_kind = {(one.zone, one.resource_class): one for one in found}

@@ -22,9 +22,9 @@ def can_trust(enabled: Mapping[str, bool]) -> bool:
     if any(enabled.values()):
         return True
     LOG.error(
-        'No host is in placement, enabled and up. Reservations stay where '
-        'they are, nothing is freed and no server is told to go; check that '
-        'it is the right placement, and that the message bus and '
-        'nova-conductor work.'
+        'No host in placement is enabled and up. Reservations stay on their '
+        'hosts, no place is freed and no server is told to leave; check that '
+        'the configured placement is the right one, and that the message bus '
+        'and nova-conductor work.'
     )
     return False

@@ -101,8 +101,8 @@ class Supplies:
             self._uses = self._cloud.read_uses(sorted(rp_uuids))
         except exception.PlacementError as err:
             LOG.error(
-                'It is not known what there is of the providers of planned '
-                'changes of capacity, which is tried again: %(err)s',
+                'Could not read the inventories of providers with planned '
+                'changes of capacity, and will try again: %(err)s',
                 {'err': err},
             )
             return
@@ -120,9 +120,9 @@ class Supplies:
         late = late & more.keys()
         for key in sorted(late - self.late):
             LOG.warning(
-                'Capacity change %(key)s is late: %(what)s. What was promised '
-                'with it is moved, or degraded. Change the inventory when it '
-                'has come, or delete the change.',
+                'Capacity change %(key)s is late: %(what)s. Reservations '
+                'that count on the change are moved, or degraded. Change the '
+                'inventory when the capacity has come, or delete the change.',
                 {'key': key, 'what': more[key].describe(is_late=True)},
             )
         self.late = late
@@ -146,8 +146,8 @@ class Supplies:
         except exception.StoreError as err:
             # What is lost is left out until then by what placement shows.
             LOG.warning(
-                'It cannot be noted now what provider %(provider)s has lost, '
-                'which is tried again: %(err)s',
+                'Could not record the capacity that provider %(provider)s '
+                'has lost, and will try again: %(err)s',
                 {'provider': place[0], 'err': err},
             )
 
@@ -160,10 +160,10 @@ class Supplies:
         own = [one for one in changes if one.rp_uuid == place[0]]
         after = [one.rebase({place[1]: known.find_base()}) for one in own]
         LOG.warning(
-            'Provider %(provider)s has %(lost)d %(name)s less than was known '
-            'when its capacity changes were planned (%(keys)s), and not by '
-            'them: that counts with them from now on. If it comes back, '
-            'delete them and plan them anew.',
+            'Provider %(provider)s has %(lost)d %(name)s less than when its '
+            'capacity changes (%(keys)s) were planned, and not because of '
+            'these changes: the loss counts with the changes from now on. If '
+            'the capacity comes back, delete the changes and plan them anew.',
             {
                 'provider': own[0].provider or place[0],
                 'lost': known.lost,

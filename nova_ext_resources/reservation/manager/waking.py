@@ -215,8 +215,8 @@ class Waking:
         if waiting.find_next_try(times) is None:
             self._log_once(
                 server,
-                'was not unshelved by Nova too often, and Nova is not asked '
-                'again: delete it, and create another one',
+                'has failed to unshelve too often, and Nova is not asked '
+                'again: delete the server, and create another one',
             )
             return False
         demand = room_mod.find_demand(server, self._grammar)
@@ -227,7 +227,7 @@ class Waking:
         self._log_once(
             server,
             f'needs more of a resource class than reservation {case.key} has '
-            'for a server; create one of a flavor that fits',
+            'for a server; create a server of a flavor that fits',
         )
         return False
 
@@ -264,8 +264,8 @@ class Waking:
                 case,
                 server,
                 slot,
-                'Nova has found no room for it there, or failed; see '
-                f'"openstack server event list {server.uuid}"',
+                'Nova has found no room for the server on the host, or '
+                f'failed; see "openstack server event list {server.uuid}"',
             )
             return True
         self._unshelve(case, server, slot)

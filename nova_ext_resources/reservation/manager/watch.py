@@ -70,17 +70,18 @@ class Watch:
         if step and not self._steadiness.is_steady(passed):
             LOG.warning(
                 'The clock of this machine was set by %(step)d s. No '
-                'reservation ends, expires or is deleted by it until it has '
-                'gone without a step for the time of '
-                '[ext_resources_reservation] clock_wait.',
+                'reservation ends, expires or is deleted until the clock has '
+                'run without a step for [ext_resources_reservation] '
+                'clock_wait seconds.',
                 {'step': step},
             )
         is_right = abs(now - shared) <= due.MAX_SKEW
         if not is_right:
             LOG.error(
-                'The clock of this machine differs by %(skew)d s from that of '
-                'the database of the reservations. This manager does nothing '
-                'until they agree; set the wrong one right.',
+                'The clock of this machine differs by %(skew)d s from the '
+                'clock of the database of the reservations. This manager '
+                'does nothing until the clocks agree; correct the wrong '
+                'clock.',
                 {'skew': now - shared},
             )
         return Reading(

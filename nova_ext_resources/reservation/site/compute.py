@@ -42,8 +42,8 @@ _AWAY = frozenset({401, 502, 503, 504})
 
 _ADVICE = (
     'check that the Compute API runs, and the credentials in '
-    '[ext_resources_placement] or [placement]; without it, name amounts in '
-    'place of a flavor, and no zone'
+    '[ext_resources_placement] or [placement]; without the Compute API, name '
+    'amounts in place of a flavor, and no zone'
 )
 
 
@@ -221,7 +221,7 @@ class Compute:
                 return str(err)
             raise
         if found and _HOST not in found[0]:
-            return f'it does not show {_HOST}'
+            return f'Nova does not show {_HOST}'
         return ''
 
     def act(self, uuid: str, action: nova_server.Action) -> None:

@@ -119,7 +119,7 @@ class Site:
         except exception.ComputeUnavailable as err:
             self._nova_failure = err
             LOG.warning(
-                'Availability zones are unknown here, or which hosts are '
+                'Could not read the availability zones, or which hosts are '
                 'down: %(err)s',
                 {'err': err},
             )
@@ -177,8 +177,8 @@ class Site:
             raise errors.InvalidLimits(project=project, reason=reason) from err
         except (exception.ExtResourcesError, ks_exc.ClientException) as err:
             LOG.warning(
-                'Project %(project)s is taken as it is written, because '
-                'keystone does not say whether there is one: %(err)s',
+                'Project id %(project)s is used without a check, because '
+                'keystone does not say whether the project exists: %(err)s',
                 {'project': project, 'err': err},
             )
 
@@ -384,7 +384,7 @@ def make_notifying(
         raise exception.InvalidConfiguration(
             option=f'[{reservation.GROUP.name}] webhook_cafile',
             value=options.webhook_cafile,
-            reason=f'it cannot be read: {err}',
+            reason=f'the file cannot be read: {err}',
         ) from err
     return notifying.Notifying(
         database,
@@ -447,9 +447,9 @@ def _write_metrics(path: str, reservations: api.Reservations) -> None:
         metrics.write(path, reservations.read_figures())
     except OSError as err:
         LOG.error(
-            'Metrics of reservations are not written to %(path)s, which is '
-            'tried again: %(err)s. Correct [%(group)s] metrics_file, or let '
-            'this user write into its folder.',
+            'Could not write metrics of reservations to %(path)s, and will '
+            'try again: %(err)s. Correct [%(group)s] metrics_file, or let '
+            'this user write into the folder of the file.',
             {'path': path, 'err': err, 'group': reservation.GROUP.name},
         )
 
@@ -473,9 +473,10 @@ def open_database(
     except (ValueError, sa.exc.ArgumentError):
         # Their text may have a part of the password.
         reason = (
-            'it is no URL of a database, such as '
-            'mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4; in USER '
-            'and PASSWORD write "@", ":", "/" and "%" as %40, %3A, %2F and %25'
+            'the value is not a database URL, such as '
+            'mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4; in '
+            'USER and PASSWORD write "@", ":", "/" and "%" as %40, %3A, %2F '
+            'and %25'
         )
     raise exception.InvalidConfiguration(
         option=f'[{reservation.GROUP.name}] connection',

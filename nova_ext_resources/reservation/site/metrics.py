@@ -25,8 +25,8 @@ _AMOUNTS = {
     'promised': 'Units that are reserved now.',
     'taken': 'Units of places in reservations that servers have taken.',
     'available': 'Units that are left now.',
-    'lent': 'Units that are promised from now on and not free: whoever holds '
-    'them must go before.',
+    'lent': 'Units that are promised from now on but not free: their holders '
+    'must leave before.',
     'degraded': 'Units of places of reservations that are degraded.',
 }
 
@@ -66,7 +66,7 @@ class _Collector(registry_mod.Collector):
         yield places
         yield core.GaugeMetricFamily(
             f'{PREFIX}_measured_timestamp_seconds',
-            'When all this was read, as Unix time.',
+            'Time at which all this was read, as Unix time.',
             value=self._figures.measured_at,
         )
 

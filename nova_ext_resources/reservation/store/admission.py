@@ -470,7 +470,7 @@ def _check_fixed(
     )
     if request.during.start != start or request.delay or not is_same:
         raise ValueError(
-            f'reservation {request.key} has started or is about to, at '
+            f'reservation {request.key} has started or is about to start, at '
             f'{interval.format_time(start)}, and is not moved: only its end '
-            'can be changed, and servers released'
+            'can be changed, and servers can be released'
         )

@@ -342,9 +342,9 @@ def _log_planned(outcome: Outcome, *, is_forced: bool) -> None:
 def _log_withdrawn(outcome: Outcome, user: str, *, is_forced: bool) -> None:
     change, way = outcome.change, outcome.way
     LOG.info(
-        'Capacity change %(key)s was deleted by %(user)s%(forced)s; it was: '
-        '%(what)s, planned by %(planner)s. Moved: %(moved)s; degraded: '
-        '%(degraded)s.',
+        'Capacity change %(key)s was deleted by %(user)s%(forced)s; the '
+        'change was: %(what)s, planned by %(planner)s. Moved: %(moved)s; '
+        'degraded: %(degraded)s.',
         {
             'key': change.key,
             'user': user or 'somebody',
@@ -377,7 +377,7 @@ def _refuse(
     parts = []
     for names, words in (
         (sorted(way.moved), 'would have to be moved'),
-        (way.degraded, 'would lack what is promised to them'),
+        (way.degraded, 'would lack capacity that is promised to them'),
     ):
         if names:
             parts.append(f'reservations {_list_named(names)} {words}')

@@ -53,7 +53,9 @@ def read_request(text: str) -> request_mod.Request:
             }
         )
     except foreign_data.UNREADABLE as err:
-        raise ValueError(f'this is no request: {err!r} in {text}') from err
+        raise ValueError(
+            f'the text is not a request: {err!r} in {text}'
+        ) from err
 
 
 @functools.lru_cache(_FLYWEIGHTS)

@@ -287,7 +287,7 @@ def _parse(row: Any) -> Follower:
     except foreign_data.UNREADABLE as err:
         raise exception.StoreError(
             reason=f'subscription {row.subscription} cannot be read: {err}. '
-            'Delete it, and make another one'
+            'Delete the subscription, and make another one'
         ) from err
 
 

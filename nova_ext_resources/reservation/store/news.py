@@ -244,8 +244,8 @@ def _find_until(until: int, now: int) -> int:
     if until <= now + 2 * due.MAX_SKEW:
         return until
     LOG.warning(
-        'Subscribers were told how much time remains up to %(until)s, which '
-        'is not yet: a clock was wrong. They are told again from now on.',
+        'Subscribers were told the time remaining up to %(until)s, a time in '
+        'the future: a clock was wrong. They are told again from now on.',
         {'until': interval.format_time(until)},
     )
     return now

@@ -98,9 +98,9 @@ def raise_revisions(
         )
         if raised.rowcount != 1:
             raise exception.RevisionMoved(
-                reason=f'the quota of project {request.project} for {name} '
-                'is not as it was read, because another process has set or '
-                'charged it; try again'
+                reason='another process has set or charged the quota of '
+                f'project {request.project} for {name} since it was read; '
+                'try again'
             )
 
 

@@ -214,10 +214,10 @@ def _is_another(
     if not is_ahead and history.has_had(connection, former):
         return False
     LOG.warning(
-        'The database of the reservations has never been as it was read '
-        'before: all is read anew. If it was not restored from a copy, its '
-        'URL leads to several servers, one of which lags behind; let it name '
-        'the one that is written to.'
+        'The database of the reservations never had the state that was read '
+        'from it before: all data is read anew. If the database was not '
+        'restored from a copy, its URL leads to several servers, one of '
+        'which lags behind; change the URL to the server that accepts writes.'
     )
     return True
 

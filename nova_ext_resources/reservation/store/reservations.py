@@ -101,6 +101,6 @@ def parse_request(key: str, text: str) -> request_mod.Request:
     except ValueError as err:
         raise exception.StoreError(
             reason=f'the request of reservation {key} cannot be read: {err}. '
-            'Nothing is promised meanwhile. If a newer release wrote it, '
-            'install that one here.'
+            'No capacity is promised meanwhile. If a newer release wrote the '
+            'request, install that release here.'
         ) from err

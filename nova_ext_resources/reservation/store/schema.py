@@ -21,14 +21,15 @@ _MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
 _VERSIONS = 'alembic_version'
 
 _UPGRADE = (
-    'Stop what uses them, copy the database, and run '
+    'Stop all programs that use the tables, copy the database, and run '
     '"nova-ext-resources-reservations --upgrade-tables"; or install the '
-    'release that they are of.'
+    'release of the tables.'
 )
 _UNKNOWN = (
-    'It does not know theirs: install the release that they are of, or a '
-    'newer one; if they are those of another service, such as Blazar, name '
-    'another database in [ext_resources_reservation] connection.'
+    'This release does not know the version of the tables: install the '
+    'release of the tables, or a newer one; if the tables belong to another '
+    'service, such as Blazar, name another database in '
+    '[ext_resources_reservation] connection.'
 )
 
 
@@ -55,7 +56,7 @@ def upgrade(database: database_mod.Database) -> None:
         except util.CommandError as err:
             raise exception.StoreError(
                 reason=f'its tables cannot be upgraded: {err}. Install the '
-                'release that they are of, or a newer one.'
+                'release of the tables, or a newer one.'
             ) from err
 
 
@@ -83,7 +84,7 @@ def check(database: database_mod.Database) -> None:
     if found != wanted.get_current_head():
         known = {one.revision for one in wanted.walk_revisions()}
         raise exception.StoreError(
-            reason=f'its tables are of version {found or "none"}, and this '
+            reason=f'its tables have version {found or "none"}, and this '
             f'release needs version {wanted.get_current_head()}. '
             + (_UPGRADE if found is None or found in known else _UNKNOWN)
         )
@@ -94,10 +95,11 @@ def _check_whole(connection: sa.Connection) -> None:
     # It is made before all others.
     if names and _VERSIONS not in names:
         raise exception.StoreError(
-            reason=f'it has tables, such as {min(names)}, but no version of '
-            'ours: to make them was interrupted, a copy is not whole, or it '
-            'is the database of another program. Restore a copy; or, if '
-            'nothing was reserved yet, empty it and run this again.'
+            reason=f'the database has tables, such as {min(names)}, but no '
+            'version of ours: the creation of the tables was interrupted, a '
+            'copy is incomplete, or the database belongs to another program. '
+            'Restore a copy; or, if nothing was reserved yet, empty the '
+            'database and run this command again.'
         )
 
 

@@ -106,8 +106,8 @@ def read_revisions(
     rows = connection.execute(_READ).all()
     if not rows:
         raise exception.StoreError(
-            reason='it has no shards. Create its tables anew: upgrade an '
-            'empty database.'
+            reason='the database has no shards. Create its tables anew: '
+            'upgrade an empty database.'
         )
     revisions = Revisions({row[0]: row[1] for row in rows})
     return revisions, {row[0]: row[2] for row in rows}

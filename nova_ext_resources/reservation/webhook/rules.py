@@ -102,8 +102,9 @@ class Rules:
         if self.prefixes:
             if not any(_begins(target, one) for one in self.prefixes):
                 raise ValueError(
-                    'it begins with no URL that the operator of this cloud '
-                    'allows ([ext_resources_reservation] webhook_urls)'
+                    'the URL does not begin with one that the operator of '
+                    'this cloud allows ([ext_resources_reservation] '
+                    'webhook_urls)'
                 )
         elif target.scheme != 'https':
             raise ValueError('it must begin with https://')
@@ -123,8 +124,8 @@ class Rules:
             return
         if not _is_public(_find_meant(address)):
             raise ValueError(
-                f'{address} is no address of the internet, and in none of '
-                'the networks that the operator of this cloud allows '
+                f'{address} is neither an address of the internet, nor in a '
+                'network that the operator of this cloud allows '
                 '([ext_resources_reservation] webhook_networks)'
             )
 
@@ -173,12 +174,12 @@ def parse(url: str) -> Target:
             'token into the path'
         )
     if not _is_host(parts.netloc, parts.hostname):
-        raise ValueError('its host is no name and no address')
+        raise ValueError('its host is neither a name nor an address')
     # Raises ValueError itself beyond 65535.
     port = parts.port or _PORTS[parts.scheme]
     path = parts.path or '/'
     if _has_dots(path):
-        raise ValueError('its path must have no "." or ".." of its own')
+        raise ValueError('its path must not have "." or ".." as a part')
     query = f'?{parts.query}' if parts.query else ''
     return Target(parts.scheme, parts.hostname or '', port, path + query)
 

@@ -111,11 +111,13 @@ class Sender:
         try:
             target = self._rules.check_url(url)
         except ValueError as err:
-            raise NotDelivered(f'it may not be sent there: {err}') from err
+            raise NotDelivered(f'the URL is not allowed: {err}') from err
         addresses = self._find_addresses(target)
         # Whoever waited has given up, and may have sent what comes after it.
         if time.monotonic() >= until:
-            raise NotDelivered(TOO_LATE, details='its host is found too late')
+            raise NotDelivered(
+                TOO_LATE, details='the address of its host was found too late'
+            )
         with _silence(), _Deadline(until) as deadline:
             status = self._post_any(target, addresses, headers, body, deadline)
             # What was cut in its headers looks as if these were over.
@@ -275,7 +277,9 @@ class _Deadline:
             return TOO_LATE
         if isinstance(err, urllib3_exceptions.SSLError):
             return f'TLS: {err}'
-        return 'the receiver closed the connection, or answered no HTTP'
+        return (
+            'the receiver closed the connection, or did not answer with HTTP'
+        )
 
     def _take(self, line: socket.socket | None) -> None:
         with self._lock:

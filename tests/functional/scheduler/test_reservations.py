@@ -61,7 +61,7 @@ class OthersTest(reserving.ReservingTestCase):
             uuidsentinel.server,
             'req-1',
             'VCPU of provider a: 4 requested, 1 available',
-            'of 7 that are free, 6 are promised to reservation lease from ',
+            'of 7 free units, 6 are promised to reservation lease from ',
         ):
             self.assertIn(part, line)
 
@@ -305,7 +305,7 @@ class OthersTest(reserving.ReservingTestCase):
         request_context.find(spec).summaries = {}
 
         self.assertEqual(['b'], self.run_filter(self.make_hosts(1), spec))
-        self.assertIn('of an unknown number that are free', self.log.output)
+        self.assertIn('of an unknown number of free units', self.log.output)
 
     def test_nothing_is_looked_at_where_nothing_is_reserved(self) -> None:
         # Objects that have no attributes at all.
@@ -1332,7 +1332,7 @@ class AwayTest(reserving.ReservingTestCase):
         )
 
         self.assertIn('It is not known what is reserved', str(err))
-        self.assertIn('its tables are of version none', self.log.output)
+        self.assertIn('its tables have version none', self.log.output)
 
     def test_it_does_not_start_where_the_manager_holds_room(self) -> None:
         self.config.config(group=reservation.GROUP.name, blocking_seconds=0)

@@ -86,7 +86,7 @@ class SideBySideTest(reserving.ReservingTestCase):
     def test_a_server_that_would_leave_them_apart_is_refused(self) -> None:
         self.assertRaises(nova_exc.NoValidHost, self.run_one)
 
-        self.assertIn('needs so many side by side from', self.log.output)
+        self.assertIn('needs this many adjacent units from', self.log.output)
         self.assertEqual(['a'], self.run_one(0b11111111111))
 
     def test_the_same_is_decided_once(self) -> None:

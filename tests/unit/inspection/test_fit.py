@@ -396,8 +396,8 @@ class ReservationsTest(base.TestCase):
         self.assertIs(Step.RESERVATIONS, fit.step)
         self.assertEqual(
             [
-                'CUSTOM_LLC_WAYS of L3_0: 2 requested, 1 available: of 2 that '
-                'are free, 1 are promised to reservation n1 from '
+                'CUSTOM_LLC_WAYS of L3_0: 2 requested, 1 available: of 2 '
+                'free units, 1 are promised to reservation n1 from '
                 '1970-01-01T00:01:40Z to 1970-01-01T00:03:20Z'
             ],
             [str(one) for one in fit.shortfalls],
@@ -438,4 +438,6 @@ class ReservationsTest(base.TestCase):
             self.assertIs(step, fit.step)
         [short] = fit.shortfalls
         self.assertEqual('L3_0', short.rp_key)
-        self.assertIn('reservation n1 needs so many side by side', str(short))
+        self.assertIn(
+            'reservation n1 needs this many adjacent units', str(short)
+        )

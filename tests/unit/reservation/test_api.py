@@ -189,12 +189,12 @@ class CreateTest(ApiTestCase):
             ('delay', 'hundred years', {'delay': '99999999d'}),
             (
                 'duration',
-                'later than the year 9999',
+                'after the year 9999',
                 {'starts_at': '9999-12-31T23:00Z', 'duration': '1h'},
             ),
             (
                 'delay',
-                'later than the year 9999',
+                'after the year 9999',
                 {
                     'starts_at': '9999-12-31T22:00Z',
                     'duration': '1h',
@@ -203,7 +203,7 @@ class CreateTest(ApiTestCase):
             ),
             (
                 'delay',
-                'later than the year 9999',
+                'after the year 9999',
                 {'starts_at': '9999-12-31T23:00Z', 'delay': '1h'},
             ),
             ('servers', 'less than the minimum', {'servers': 0}),
@@ -211,7 +211,7 @@ class CreateTest(ApiTestCase):
             ('servers', "'integer'", {'servers': 1.5}),
             (
                 'at_most',
-                '2 is less than the 3 servers',
+                '2 is less than 3, the least number of servers',
                 {'servers': 3, 'at_most': 2},
             ),
             ('zone', 'it is empty; leave it out', {'zone': ''}),
@@ -242,10 +242,10 @@ class CreateTest(ApiTestCase):
         groups = {f'resources{one}:CUSTOM_C': '1' for one in range(8)}
         vcpu = {'VCPU': 1}
         for field, reason, order in (
-            ('resources', '65 of them; 64 are', {'resources': many}),
+            ('resources', '65 entries; 64 are', {'resources': many}),
             (
                 'extra_specs',
-                '65 of them; 64 are',
+                '65 entries; 64 are',
                 {'extra_specs': dict.fromkeys(many, 'x')},
             ),
             (
@@ -302,7 +302,7 @@ class CreateTest(ApiTestCase):
     def test_an_amount_that_is_named_twice(self) -> None:
         self.assert_invalid(
             'extra_specs',
-            'resources:VCPU: that amount is in resources, too',
+            'resources:VCPU: the amount is in resources, too',
             self.api.create,
             {
                 'name': 'x',
@@ -316,7 +316,7 @@ class CreateTest(ApiTestCase):
             with self.subTest(name=name):
                 self.assert_invalid(
                     'extra_specs',
-                    f'{name} means nothing here',
+                    f'{name} has no meaning here',
                     self.api.create,
                     {
                         'name': 'x',
@@ -387,8 +387,8 @@ class QuotaTest(ApiTestCase):
         self.assertEqual(before, stores.dump(self.url))
         self.assertEqual(
             'Reservation lease exceeds what project red may reserve.\n'
-            'VCPU: 80 unit-hours requested, 40 left: of 40, 0 are reserved '
-            'or were in the last 30 days.\n'
+            'VCPU: 80 unit-hours requested, 40 left (0 of 40 are '
+            'reserved or were in the last 30 days).\n'
             '1 can be had for that time.\n'
             '2 can be had for 5h.',
             str(err),
@@ -572,7 +572,7 @@ class UpdateTest(ApiTestCase):
     def test_an_end_that_no_calendar_has(self) -> None:
         self.assert_invalid(
             'duration',
-            'later than the year 9999',
+            'after the year 9999',
             self.api.update,
             'lease',
             {'starts_at': '9999-12-31T23:59Z', 'duration': '1m'},
@@ -736,7 +736,7 @@ class UpdateTest(ApiTestCase):
                 self.assert_invalid(
                     'ends_at',
                     'is not after now (2030-01-01T03:00:00Z); write a later '
-                    'time, or cancel it',
+                    'time, or cancel the reservation',
                     self.api.update,
                     'lease',
                     changes,
@@ -775,7 +775,7 @@ class UpdateTest(ApiTestCase):
             exception.RevisionMoved, self.api.update, 'lease', {'servers': 3}
         )
 
-        self.assertIn('reservation lease each time', str(err))
+        self.assertIn('reservation lease during each attempt', str(err))
         self.assertEqual(hours(2, 14), self.api.get('lease').during)
 
     def test_what_is_over(self) -> None:
@@ -1117,7 +1117,9 @@ class NameTest(ApiTestCase):
         )
 
     def test_a_number_at_its_end_is_ours(self) -> None:
-        self.assert_invalid('name', 'leave that out', self.create, 'night~12')
+        self.assert_invalid(
+            'name', 'leave this ending out', self.create, 'night~12'
+        )
         self.create('night~x')
 
     def test_which_one_is_meant(self) -> None:
@@ -1296,7 +1298,7 @@ class CapacityTest(ApiTestCase):
         self.assertEqual(43, len(self.count(order, step=HOUR // 7)))
         self.assert_invalid(
             'step',
-            'more than 86 servers would be counted',
+            'would count more than 86 servers',
             self.count,
             order,
             step=HOUR // 9,
@@ -1333,10 +1335,10 @@ class CapacityTest(ApiTestCase):
     def test_what_makes_no_sense(self) -> None:
         for field, reason, call in (
             ('zone', 'known: north', lambda: self.list_amounts(zone='x')),
-            ('step', 'too many', lambda: self.list_amounts(step=1)),
+            ('step', 'shorter period', lambda: self.list_amounts(step=1)),
             (
                 'step',
-                'too many',
+                'shorter period',
                 lambda: self.api.list_fits(
                     {'flavor': 'large'}, hours(0, 6), step=1
                 ),

@@ -180,7 +180,7 @@ class HeldTest(base.TestCase):
 
         assert isinstance(refused, planner.Refusal)
         (short,) = refused.shortfalls['one']
-        self.assertIn('the host, which chooses the units', short.reason)
+        self.assertIn('the host chooses the units', short.reason)
         self.assertIn('new/0', short.reason)
         self.assertIsInstance(self.plan(2, span(6, 9)), planner.Plan)
 
@@ -202,7 +202,8 @@ class HeldTest(base.TestCase):
         # By the plan, both would fit beside each other.
         assert isinstance(refused, planner.Refusal)
         self.assertIn(
-            'promised to others', refused.shortfalls['one'][0].reason
+            'promised to other reservations',
+            refused.shortfalls['one'][0].reason,
         )
 
 

@@ -144,8 +144,8 @@ class HintTest(base.TestCase):
             (
                 {'max_seconds': '60'},
                 '61',
-                'the scheduler hint nova_ext:lease_seconds is 61, and servers '
-                'of this flavor end after 60 seconds; ask for no more',
+                'the scheduler hint nova_ext:lease_seconds is 61, but servers '
+                'of this flavor end after 60 seconds; ask for 60 at most',
             ),
             (
                 {'max_seconds': '60'},

@@ -78,13 +78,14 @@ class LimitsTest(base.TestCase):
 
         self.assertEqual('', self.check(limits, 50, 3650))
         self.assertEqual(
-            'Reservation lease may not last 1h1s: 1h is the most. Choose an '
-            'earlier end, or ask the operators for another limit.',
+            'Reservation lease may not last 1h1s: the longest duration is 1h. '
+            'Choose an earlier end, or ask the operators for another limit.',
             self.check(limits, 50, 3651),
         )
         self.assertEqual(
-            'Reservation lease may not be without an end: it lasts 1h at '
-            'most. Name an end, or ask the operators for another limit.',
+            'Reservation lease may not be without an end: the longest '
+            'duration is 1h. Name an end, or ask the operators for another '
+            'limit.',
             self.check(limits, 50),
         )
 

@@ -208,8 +208,8 @@ class LimitTest(base.TestCase):
         self.assertEqual((1, 22800), (err.fitting, err.longest))
         self.assertEqual(
             'Reservation lease exceeds what project red may reserve.\n'
-            'VCPU: 120 unit-hours requested, 76 left: of 100, 24 are '
-            'reserved or were in the last 10 days.\n'
+            'VCPU: 120 unit-hours requested, 76 left (24 of 100 '
+            'are reserved or were in the last 10 days).\n'
             '1 can be had for that time.\n'
             '3 can be had for 6h20m.',
             str(err),

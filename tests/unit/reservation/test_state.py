@@ -41,8 +41,9 @@ class StateTest(base.TestCase):
         )
 
         self.assertEqual(
-            'Reservation lease is ended and cannot become pending: nothing '
-            'changes any more; make another one.',
+            'Reservation lease is ended and cannot become pending: a '
+            'reservation in this state no longer changes; make another '
+            'reservation.',
             str(err),
         )
 

@@ -29,13 +29,13 @@ class ShowCalendar(store.StoreCommand):
             '--width',
             metavar='<number>',
             type=_width,
-            help=f'letters in a line, {chart_text.MAX_WIDTH} at most '
-            '(default: those of the terminal)',
+            help=f'characters in a line, {chart_text.MAX_WIDTH} at most '
+            '(default: the width of the terminal)',
         )
         parser.add_argument(
             '--svg',
             metavar='<file>',
-            help='write a picture to this file instead; one that is there is '
+            help='write a picture to this file instead; an existing file is '
             'replaced',
         )
 

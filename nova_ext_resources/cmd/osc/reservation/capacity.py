@@ -43,8 +43,8 @@ class ShowCapacity(store.StoreCommand, command.Lister):
             '--step',
             metavar='<duration>',
             type=window_arguments.seconds,
-            help='a row for each so long, with the least that is available in '
-            'it (default: a row wherever something changes)',
+            help='length of each row, which shows the least amount available '
+            'in it (default: a row for each change)',
         )
         window_arguments.add_servers(parser, is_required=False)
 

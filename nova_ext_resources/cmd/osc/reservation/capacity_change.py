@@ -35,8 +35,9 @@ def _add_force(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         '--force',
         action='store_true',
-        help=f'even if reservations {what}: what has not started is moved, '
-        'and degraded if it fits nowhere; what has started is degraded',
+        help=f'go on even if reservations {what}: a reservation that has not '
+        'started is moved, or degraded if it fits nowhere; one that has '
+        'started is degraded',
     )
 
 
@@ -45,20 +46,20 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         '--host',
         metavar='<host>',
         type=window_arguments.text,
-        help='whose it is',
+        help='host of the capacity',
     )
     parser.add_argument(
         '--provider',
         metavar='<provider>',
         type=window_arguments.text,
-        help='uuid or name of a resource provider: where the host has '
-        'several of the class, or where hosts share it',
+        help='uuid or name of a resource provider: needed if several '
+        'providers of the host have the class, or if hosts share the provider',
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         '--maintenance',
         action='store_true',
-        help='nothing is there: of the host, or of the provider',
+        help='the whole host, or the provider, has no capacity',
     )
     for option, amount, word in (
         ('--increase', 'increase', 'more'),
@@ -69,8 +70,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
             metavar='<class>=<amount>',
             dest=amount,
             action=window_arguments.AmountAction,
-            help=f'so many units of capacity {word}, such as VCPU=16, '
-            'with the allocation ratio counted in; repeat for each class',
+            help=f'units of capacity {word}, such as VCPU=16, with the '
+            'allocation ratio counted in; repeat for each class',
         )
 
 
@@ -86,7 +87,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         '--end',
         dest='ends_at',
         metavar='<time>',
-        help='first second after it (default: it has no end)',
+        help='first second after the change (default: no end)',
     )
     end.add_argument(
         '--duration', metavar='<duration>', help=window_arguments.DURATIONS
@@ -134,9 +135,9 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
             '--reason',
             metavar='<sentence>',
             required=True,
-            help='why; it is kept, and shown with the change',
+            help='reason; it is stored and shown with the change',
         )
-        _add_force(parser, 'have what it takes')
+        _add_force(parser, 'hold capacity that the change takes')
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.create(
@@ -184,10 +185,12 @@ class ListCapacityChanges(store.StoreCommand, command.Lister):
             '--all',
             dest='has_ended',
             action='store_true',
-            help='also those that are over, as long as they are kept',
+            help='also changes that are over but still stored',
         )
         parser.add_argument(
-            '--long', action='store_true', help='also why, by whom and when'
+            '--long',
+            action='store_true',
+            help='also the reason, the author and the time of planning',
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
@@ -215,7 +218,7 @@ class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
-        _add_force(parser, 'count on what it adds')
+        _add_force(parser, 'count on capacity that the change adds')
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:
         outcome = self.open(parsed_args).capacity_changes.delete(

@@ -23,7 +23,7 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
         'project',
         metavar='<project>',
         type=window_arguments.text,
-        help='its id',
+        help='id of the project',
     )
 
 
@@ -58,7 +58,7 @@ class SetLimit(store.StoreCommand, command.ShowOne):
         _add_project(parser)
         for name, what in (
             ('--max-ahead', 'how far from now its reservations may start'),
-            ('--max-duration', 'how long they may last'),
+            ('--max-duration', 'how long its reservations may last'),
         ):
             parser.add_argument(
                 name,

@@ -19,13 +19,13 @@ def _add_names(parser: argparse.ArgumentParser) -> None:
         'project',
         metavar='<project>',
         type=window_arguments.text,
-        help='its id',
+        help='id of the project',
     )
     parser.add_argument(
         'resource_class',
         metavar='<resource-class>',
         type=window_arguments.text,
-        help='such as VCPU',
+        help='resource class, such as VCPU',
     )
 
 
@@ -54,15 +54,16 @@ class SetQuota(store.StoreCommand, command.ShowOne):
             'unit_hours',
             metavar='<unit-hours>',
             type=_number,
-            help='0 lets it reserve nothing',
+            help='unit-hours of the quota; 0 allows no reservation',
         )
         parser.add_argument(
             '--days',
             metavar='<number>',
             type=_number,
             default=quota_mod.DEFAULT_DAYS,
-            help='for how long counts what is over, and for how long what has '
-            f'no end (default: {quota_mod.DEFAULT_DAYS})',
+            help='days for which reservations count after their end, and for '
+            'which reservations without an end count (default: '
+            f'{quota_mod.DEFAULT_DAYS})',
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Fields:

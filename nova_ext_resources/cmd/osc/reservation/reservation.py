@@ -39,7 +39,7 @@ def _name(text: str) -> str:
     """Read a name, for argparse."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
-            'it is empty; write the name of a reservation'
+            'the name is empty; write the name of a reservation'
         )
     return window_arguments.text(text)
 
@@ -48,7 +48,7 @@ def _add_reason(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--reason',
         metavar='<sentence>',
-        help='why; it is kept, and shown with the reservation',
+        help='reason; it is stored and shown with the reservation',
     )
 
 
@@ -79,7 +79,8 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
     add(
         '--delay',
         metavar='<duration>',
-        help='by how much it may start later, if it does not fit before',
+        help='how much later the reservation may start, if it does not fit '
+        'earlier',
     )
     add(
         '--servers',
@@ -91,14 +92,14 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
         '--at-most',
         metavar='<number>',
         type=window_arguments.number,
-        help='how many servers if there is room for more',
+        help='how many servers at most, if there is room for more',
     )
     add(
         '--priority',
         metavar='<number>',
         type=int,
-        help='reservations that have not started may be moved to other hosts '
-        f'for one of the same or a higher priority{default % "0"}',
+        help='a reservation that has not started may be moved to other hosts '
+        f'for another one of the same or a higher priority{default % "0"}',
     )
     add(
         '--expires-after',
@@ -114,7 +115,7 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
     add(
         '--affinity',
         choices=sorted(order.AFFINITIES),
-        help=f'where the servers may be{default % "any"}',
+        help=f'hosts on which the servers may be{default % "any"}',
     )
     add(
         '--at-end',
@@ -191,7 +192,7 @@ class UpdateReservation(_ShowRecord):
             changes['zone'] = parsed_args.zone or None
         if not changes:
             raise exceptions.CommandError(
-                'Nothing is to be changed; name what, such as --end or '
+                'There is nothing to change; name a change, such as --end or '
                 '--servers.'
             )
         reservations = self.open(parsed_args)
@@ -237,12 +238,12 @@ class ListReservations(store.StoreCommand, command.Lister):
             '--from',
             dest='begin',
             metavar='<time>',
-            help=f'only those that end later: {window_arguments.TIMES}',
+            help=f'only reservations that end later: {window_arguments.TIMES}',
         )
         add(
             '--until',
             metavar='<time>',
-            help='only those that start before',
+            help='only reservations that start earlier',
         )
         states = parser.add_mutually_exclusive_group()
         states.add_argument(
@@ -250,24 +251,27 @@ class ListReservations(store.StoreCommand, command.Lister):
             dest='states',
             action='append',
             choices=[str(one) for one in state.State],
-            help='only those in this state; may be repeated (default: all '
-            'that are not over)',
+            help='only reservations in this state; may be repeated (default: '
+            'all that are not over)',
         )
         states.add_argument(
-            '--all', action='store_true', help='those that are over, too'
+            '--all',
+            action='store_true',
+            help='also reservations that are over',
         )
         add(
             '--project',
             metavar='<id>',
             type=window_arguments.text,
-            help="only those of this project; '' for those of none",
+            help="only reservations of this project; '' for reservations "
+            'without a project',
         )
         add(
             '--zone',
             metavar='<zone>',
             type=window_arguments.text,
-            help='only those that asked for this availability zone, or have '
-            'servers there; reads the hosts',
+            help='only reservations that asked for this availability zone, '
+            'or have servers in it; reads the hosts',
         )
         add('--long', action='store_true', help='with more columns')
 

@@ -37,7 +37,7 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
         'subscription',
         metavar='<subscription>',
         type=window_arguments.text,
-        help='its id',
+        help='id of the subscription',
     )
 
 
@@ -84,15 +84,16 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
             'url',
             metavar='<url>',
             type=window_arguments.text,
-            help='a URL of https',
+            help='https URL of the receiver',
         )
         add(
             '--project',
             metavar='<id>',
             type=window_arguments.text,
             default='',
-            help='only of reservations of this project, and only what its '
-            'members may know (default: all, with reasons and hosts)',
+            help='only events of reservations of this project, and only '
+            'details that its members may know (default: all events, with '
+            'reasons and hosts)',
         )
         add(
             '--event',
@@ -101,40 +102,40 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
             action='append',
             help='a kind such as reservation.degraded, or a group: '
             'reservation, allocation, capacity; may be repeated (default: '
-            'all that there are)',
+            'all kinds)',
         )
         add(
             '--reservation',
             metavar='<name>',
             type=window_arguments.text,
-            help='only of this one',
+            help='only events of this reservation',
         )
         add(
             '--remaining',
             metavar='<duration>',
             action='append',
-            help='how long before an end to say so, '
+            help='how long before the end of a reservation to notify, '
             f'{window_arguments.DURATIONS}; may be repeated (default: 1h)',
         )
         add(
             '--zone',
             metavar='<zone>',
             type=window_arguments.text,
-            help='with --class and --threshold: of what is available there, '
-            'in place of reservations',
+            help='with --class and --threshold: events of the capacity '
+            'available in this zone, in place of reservations',
         )
         add(
             '--class',
             dest='resource_class',
             metavar='<resource-class>',
             type=window_arguments.text,
-            help='such as VCPU',
+            help='resource class, such as VCPU',
         )
         add(
             '--threshold',
             metavar='<number>',
             type=window_arguments.number,
-            help='less than that is too little',
+            help='notify if less than this amount is available',
         )
         add(
             '--secret',

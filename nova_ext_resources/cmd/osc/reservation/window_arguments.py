@@ -28,15 +28,15 @@ def add_window(parser: argparse.ArgumentParser) -> None:
         dest='begin',
         metavar='<time>',
         default='now',
-        help=f'begin of the time that is shown: {TIMES} (default: now)',
+        help=f'begin of the period to show: {TIMES} (default: now)',
     )
     end = parser.add_mutually_exclusive_group()
-    end.add_argument('--until', metavar='<time>', help='its end')
+    end.add_argument('--until', metavar='<time>', help='end of the period')
     end.add_argument(
         '--duration',
         metavar='<duration>',
         default='24h',
-        help=f'length of the time, {DURATIONS} (default: 24h)',
+        help=f'length of the period, {DURATIONS} (default: 24h)',
     )
 
 
@@ -96,7 +96,7 @@ def add_servers(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
     what.add_argument(
         '--flavor',
         metavar='<flavor>',
-        help='name or id of the flavor of the servers; Nova is asked for it',
+        help='name or id of the flavor of the servers; read from Nova',
     )
     what.add_argument(
         '--resource',

@@ -321,7 +321,7 @@ class CourierTest(CourierTestCase):
         sends.run()
 
         self.wait_for(lambda: self.read_follower(follower).sent == 1)
-        self.assertIn('please report it', self.log.output)
+        self.assertIn('please report the bug', self.log.output)
 
     def test_a_claim_that_took_too_long_is_not_used(self) -> None:
         """Another manager may have claimed it by then."""

@@ -202,8 +202,9 @@ class DrainingTest(DrainingTestCase):
         self.assertEqual(State.PENDING, self.get().last.state)
         self.assertIn(
             'Host a lacks 1 VCPU of provider a for reservations lease, from '
-            '1970-01-02T03:46:40Z on, and no more servers there can be told '
-            'to go. Held by these servers or migrations (1): own.',
+            '1970-01-02T03:46:40Z on, and no other servers there can be told '
+            'to leave. These servers or migrations (1) hold the resources: '
+            'own.',
             log.output,
         )
 
@@ -479,7 +480,7 @@ class DrainingTest(DrainingTestCase):
         self.run_at(START + promised.LEAVE_SECONDS)
 
         self.assertEqual(State.DEGRADED, self.get().last.state)
-        self.assertIn('servers or migrations (1): x.', log.output)
+        self.assertIn('migrations (1) hold the resources: x.', log.output)
 
     def test_what_is_cancelled_in_a_pass_needs_no_room(self) -> None:
         self.borrow('x', 8, on_drain='delete')
@@ -588,7 +589,9 @@ class DrainingTest(DrainingTestCase):
             self.cloud.servers['x'], task_state='shelving'
         )
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
-        words = 'is not free for lease, which have begun: server x is shelving'
+        words = (
+            'not free for reservations lease, which have begun: server x is '
+        )
 
         self.run_at(START - 15)
         self.assertNotIn(words, log.output)

@@ -303,7 +303,7 @@ class NoRoomTest(BlockingTestCase):
 
         self.assertEqual([0, 15, 45, 105, 225, 465, 765], tries)
         self.assertEqual(3, len(self.cloud.holds))
-        self.assertEqual(1, self.log.output.count('cannot be held now'))
+        self.assertEqual(1, self.log.output.count('Could not hold the room'))
         self.cloud.holders.discard('plain')
         self.run_at(START)
         self.assertEqual(4, len(self.cloud.holds))

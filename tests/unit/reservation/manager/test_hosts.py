@@ -203,7 +203,7 @@ class TroubleTest(HostsTests):
 
         for one in ('one', 'two'):
             self.assertEqual(State.DEGRADED, self.get_state(one))
-        self.assertNotIn('can be told to go', self.log.output)
+        self.assertNotIn('can be told to leave', self.log.output)
 
     def test_time_that_is_over(self) -> None:
         self.run_at(START)
@@ -662,4 +662,4 @@ class RequestTest(HostsTests):
         self.run_from(START, START + 1500)
         self.assertEqual({'y'}, self.list_gone())
         self.assertEqual(State.EXPIRED, self.get_state('good'))
-        self.assertIn('Reservation bad is left as it is', self.log.output)
+        self.assertIn('Reservation bad is left unchanged', self.log.output)

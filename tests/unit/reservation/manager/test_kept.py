@@ -260,7 +260,7 @@ class KeptTest(test_draining.DrainingTestCase):
 
         self.assertEqual([], self.cloud.asked)
         self.assertEqual(State.DEGRADED, self.get().last.state)
-        self.assertIn('servers or migrations (1): x.', log.output)
+        self.assertIn('migrations (1) hold the resources: x.', log.output)
 
     def test_what_is_no_name_keeps_no_other_server(self) -> None:
         """No database takes it, and it is not looked up."""

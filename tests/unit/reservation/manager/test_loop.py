@@ -54,7 +54,7 @@ class LoopTest(base.TestCase):
 
         self.assertLessEqual(pauses[-1], loop.FIRST_PAUSE)
         self.assertEqual(2, log.output.count('it went away'))
-        self.assertIn('no server is told to go', log.output)
+        self.assertIn('no server is told to leave', log.output)
 
     def test_a_bug_ends_the_loop(self) -> None:
         def turn() -> None:

@@ -163,7 +163,7 @@ class OutagesTest(OutagesTestCase):
         self.assertFalse(self.run_at(5))
 
         self.assertEqual(['pending'], self.list_states())
-        self.assertIn('No host is in placement, enabled and up', log.output)
+        self.assertIn('No host in placement is enabled and up', log.output)
 
     def test_what_fits_nowhere_is_degraded(self) -> None:
         self.fill()
@@ -175,7 +175,7 @@ class OutagesTest(OutagesTestCase):
         self.assertEqual(State.DEGRADED, found.last.state)
         self.assertEqual(
             'host a is not in placement any more, with 2 of its servers; '
-            'there is no other place for it now',
+            'no other hosts have room for it now',
             found.last.reason,
         )
         self.assertEqual(['a', 'a'], self.list_hosts(), 'it may come back')

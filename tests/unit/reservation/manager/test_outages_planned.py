@@ -191,7 +191,7 @@ class CapacityTest(test_outages.OutagesTestCase):
 
         last = self.get().last
         self.assertEqual(State.ACTIVE, last.state)
-        self.assertIn('there again', last.reason)
+        self.assertIn('available again', last.reason)
         self.assertEqual(['a', 'a'], self.list_hosts())
 
     def test_causes_name_no_hosts(self) -> None:

@@ -271,7 +271,7 @@ class FreeingTest(ServersTests):
 
         self.assertEqual([None, 'two', None], self.list_consumers())
         reason = self.list_reasons()[-1]
-        self.assertIn('server one holds nothing in placement', reason)
+        self.assertIn('server one has no allocations in placement', reason)
         self.assertIn('on host a', reason)
 
     def test_each_server_is_looked_for_in_turn(self) -> None:
@@ -470,7 +470,7 @@ class MovedTest(ServersTests):
         self.run_often()
 
         self.assertEqual(['a', 'a', 'b', 'b'], self.list_places())
-        self.assertEqual(1, self.log.output.count('move the server back'))
+        self.assertEqual(1, self.log.output.count('Move the server back'))
         self.assertIn('Server one of reservation lease', self.log.output)
 
     def test_a_move_that_goes_on_is_left_alone(self) -> None:

@@ -166,7 +166,7 @@ class TurnTest(TurnTests):
         self.assertFalse(managers.make_turn(self.url, self.time).run())
 
         self.assertEqual('ended', self.list_states()[0][-1])
-        self.assertIn('freeing: this failed', log.output)
+        self.assertIn('freeing: the step failed', log.output)
         self.assertIn("KeyError: 'odd'", log.output)
 
     def test_each_part_reports_that_it_is_alive(self) -> None:

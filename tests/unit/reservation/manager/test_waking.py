@@ -157,7 +157,7 @@ class ShelvingTest(WakingTestCase):
 
         self.assertEqual([], self.cloud.asked)
         self.assertEqual([None, None], self.list_consumers())
-        self.assertIn('create one of a flavor that fits', self.log.output)
+        self.assertIn('create a server of a flavor that fits', self.log.output)
 
     def test_none_that_is_stopped_failed_or_busy(self) -> None:
         self.reserve(least=4)

@@ -130,8 +130,8 @@ class ProjectTest(base.TestCase):
                 self.site.check_project('a/b')
 
                 self.assertIn(
-                    'Project a/b is taken as it is written, because keystone '
-                    'does not say whether there is one: ',
+                    'Project id a/b is used without a check, because keystone '
+                    'does not say whether the project exists: ',
                     self.log.output,
                 )
                 self.log.reset_output()
@@ -153,9 +153,9 @@ class FromConfTest(base.TestCase):
 
     def test_urls_that_are_none(self) -> None:
         for url, wanted in (
-            ('nova', 'no URL of a database'),
-            ('mysql+pymysql://nova:s3cret@[::1/x', 'no URL of a database'),
-            ('mysql+pymysql://nova:s3cret@host:s3cret/x', 'no URL'),
+            ('nova', 'not a database URL'),
+            ('mysql+pymysql://nova:s3cret@[::1/x', 'not a database URL'),
+            ('mysql+pymysql://nova:s3cret@host:s3cret/x', 'not a'),
             ('nosuch://nova:s3cret@host/x', 'nosuch; correct what is'),
             ('mysql+nosuch://nova:s3cret@host/x', 'nosuch; correct what is'),
         ):
@@ -339,7 +339,7 @@ class MetricsTest(base.TestCase):
 
         self.assertTrue(self.run_once('/nowhere/x.prom'))
 
-        self.assertIn('not written to /nowhere/x.prom', log.output)
+        self.assertIn('metrics of reservations to /nowhere/x.prom', log.output)
         self.assertIn('metrics_file', log.output)
 
     def test_none_is_written_where_none_is_named(self) -> None:

@@ -403,7 +403,7 @@ class LostHostTest(CapacityTestCase):
         err = self.refuse(lambda: self.other.capacity.withdraw('more', now=0))
 
         self.assertEqual(('lease',), err.hurt)
-        self.assertIn('is counted on', str(err))
+        self.assertIn('reservations count on it', str(err))
         self.assertIn('force', str(err))
 
     def test_who_counts_on_it_is_degraded(self) -> None:

@@ -204,9 +204,7 @@ class RestoredTest(stores.StoreTestCase):
             self.promises.find_peak(('a', 'VCPU'), 0, 100),
         )
         for _again in range(2):
-            self.assertEqual(
-                1, self.log.output.count('has never been as it was read')
-            )
+            self.assertEqual(1, self.log.output.count('all data is read anew'))
             self.read()
 
     def test_before_anything_is_written(self) -> None:

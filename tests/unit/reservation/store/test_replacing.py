@@ -231,7 +231,8 @@ class ReplaceTest(stores.StoreTestCase):
 
         assert isinstance(refused, planner.Refusal)
         self.assertIn(
-            'promised to others later', str(refused.shortfalls['a'][0])
+            'promised to other reservations later',
+            str(refused.shortfalls['a'][0]),
         )
         self.assertIsNone(refused.largest)
 

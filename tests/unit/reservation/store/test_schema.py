@@ -172,7 +172,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.ensure, database)
 
         self.assertIn('version v99', str(err))
-        self.assertIn('install the release that they are of', str(err))
+        self.assertIn('install the release of the tables', str(err))
 
     def test_the_database_of_another_service_is_named_as_such(self) -> None:
         database = self.make('blazar')

@@ -58,7 +58,7 @@ class CapacityTest(shells.ShellTestCase):
     def test_bad_arguments(self) -> None:
         for arguments, wanted in (
             ('--step 1', 'is not a duration'),
-            ('--step 1s', 'too many'),
+            ('--step 1s', 'shorter period'),
             ('--from +2h --until +1h', '--from, --until'),
             ('--zone east', 'known: north, south'),
             ('--flavor tiny', 'no flavor tiny'),

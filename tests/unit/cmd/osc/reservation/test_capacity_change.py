@@ -132,13 +132,13 @@ class CapacityChangeTest(shells.ShellTestCase):
 
         errors = self.fail_with(f'{CHANGE} delete x')
         self.assertIn('reservations lease would lack', errors)
-        self.assertIn('is counted on', errors)
+        self.assertIn('reservations count on it', errors)
         gone = self.read(f'{CHANGE} delete x --force')
 
         self.assertEqual(['lease'], gone['degraded'])
         self.assertEqual([], self.list_names('--all'))
-        self.assertIn('list them', self.fail_with(f'{CHANGE} show x'))
-        self.assertIn('list them', self.fail_with(f'{CHANGE} delete x'))
+        self.assertIn('list the', self.fail_with(f'{CHANGE} show x'))
+        self.assertIn('list the', self.fail_with(f'{CHANGE} delete x'))
 
     def test_what_makes_no_sense_is_refused(self) -> None:
         for arguments, words in (
@@ -149,12 +149,12 @@ class CapacityChangeTest(shells.ShellTestCase):
                 'not allowed with',
             ),
             ('--host a --maintenance', '--reason'),
-            (f'--host c --maintenance {WHY}', 'there is no host c'),
+            (f'--host c --maintenance {WHY}', 'placement has no host c'),
             (
                 f'--host a --maintenance --end 2020-01-01T00:00Z {WHY}',
                 'ends_at',
             ),
-            (f'--host a --decrease VCPU=9 {WHY}', 'more than the 8'),
+            (f'--host a --decrease VCPU=9 {WHY}', 'has only 8'),
         ):
             with self.subTest(arguments=arguments):
                 self.assertIn(words, self.fail_with(f'{CREATE} x {arguments}'))

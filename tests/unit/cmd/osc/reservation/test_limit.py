@@ -46,10 +46,13 @@ class LimitTest(shells.ShellTestCase):
 
         self.assertEqual([['red', '2h', '2h']], self.list_limits())
         for arguments, wanted in (
-            ('--start +1h --duration 61m', 'may not last 1h1m: 1h is the'),
-            ('--start +1h', 'may not be without an end: it lasts 1h'),
+            ('--start +1h --duration 61m', 'may not last 1h1m: the longest'),
+            ('--start +1h', 'may not be without an end: the longest'),
             ('--start +3h --duration 1h', 'may not start at 2030-01-01T03'),
-            ('--duration 121m --project red', 'may not last 2h1m: 2h is'),
+            (
+                '--duration 121m --project red',
+                'may not last 2h1m: the longest duration is 2h',
+            ),
             ('--start +3h --duration 1h --project red', 'may not start at'),
         ):
             with self.subTest(arguments):
@@ -62,12 +65,12 @@ class LimitTest(shells.ShellTestCase):
 
     def test_those_that_hold_by_default(self) -> None:
         for arguments, wanted in (
-            ('', 'may not be without an end: it lasts 52w1d at most'),
-            ('--duration 366d', 'may not last 52w2d: 52w1d is the most'),
+            ('', 'without an end: the longest duration is 52w1d'),
+            ('--duration 366d', '52w2d: the longest duration is 52w1d'),
             ('--start +366d --duration 1h', '52w1d from now'),
             (
                 '--duration 1h --at-most 1001',
-                'may not be for 1001 servers: 1000 are the most',
+                'may not be for 1001 servers: the limit is 1000',
             ),
         ):
             with self.subTest(arguments):
@@ -99,8 +102,9 @@ class LimitTest(shells.ShellTestCase):
         self.succeed(red.format('one'))
 
         self.assertIn(
-            'Reservation three may not be made: its project has 2 that are '
-            'not over, and 2 are the most. Cancel one of them, or ask',
+            'Reservation three may not be made: its project has 2 '
+            'reservations that are not over, and the limit is 2. Cancel one '
+            'of them, or ask',
             self.fail_with(red.format('three')),
         )
         self.succeed(f'{line} --project blue'.format('three'))
@@ -125,7 +129,7 @@ class LimitTest(shells.ShellTestCase):
 
         errors = self.fail_with('extended reservation update lease --end +2h')
 
-        self.assertIn('may not last 2h: 10m is the most', errors)
+        self.assertIn('may not last 2h: the longest duration is 10m', errors)
         self.succeed('extended reservation update lease --end +30m')
 
     def test_one_that_is_deleted(self) -> None:
@@ -144,7 +148,7 @@ class LimitTest(shells.ShellTestCase):
             ('set', 'required: <project>'),
             ('set red --max-ahead 90', 'not a duration'),
             ('set red --max-duration 0s', 'between one second'),
-            ("set ''", 'no id of a project'),
+            ("set ''", 'not a project id'),
         ):
             with self.subTest(arguments):
                 self.assertIn(wanted, self.fail_with(f'{LIMIT} {arguments}'))

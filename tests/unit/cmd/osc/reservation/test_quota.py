@@ -78,10 +78,10 @@ class QuotaTest(shells.ShellTestCase):
             (f'set red VCPU {5000 * "9"}', '18 digits'),
             ('set red VCPU 1 --days 0', 'from 1 to 3650'),
             ('set red VCPU 1 --days 9999', 'from 1 to 3650'),
-            ('set red vcpu 1', 'no resource class'),
-            ("set red '' 1", 'no resource class'),
-            ("set '' VCPU 1", 'no id of a project'),
-            ("set 'a ' VCPU 1", 'no id of a project'),
+            ('set red vcpu 1', 'not a resource class'),
+            ("set red '' 1", 'not a resource class'),
+            ("set '' VCPU 1", 'not a project id'),
+            ("set 'a ' VCPU 1", 'not a project id'),
             ('delete red', 'required: <resource-class>'),
         ):
             with self.subTest(arguments=arguments):

@@ -137,7 +137,8 @@ class CommandsTest(shells.ShellTestCase):
         self.assertEqual('active', changed['state'])
         self.assertEqual('longer', changed['changes'][-1]['reason'])
         self.assertIn(
-            'name what', self.fail_with('extended reservation update lease')
+            'name a change',
+            self.fail_with('extended reservation update lease'),
         )
 
     def test_it_is_cancelled(self) -> None:
@@ -206,7 +207,7 @@ class CommandsTest(shells.ShellTestCase):
 
             self.assertIn('There is no reservation nothing', errors)
             errors = self.fail_with(f"extended reservation {name} ''")
-            self.assertIn('it is empty', errors)
+            self.assertIn('the name is empty', errors)
 
     def test_bytes_that_are_no_text(self) -> None:
         self.assertRaises(
@@ -262,7 +263,10 @@ class CommandsTest(shells.ShellTestCase):
             ('--flavor large --servers -1', 'a whole number from 1 on'),
             (f'--flavor large --servers {5000 * "9"}', '18 digits at most'),
             (f'--resource VCPU={5000 * "9"}', '18 digits at most'),
-            ('--resource VCPU=1 --property resources:VCPU=2', 'name it once'),
+            (
+                '--resource VCPU=1 --property resources:VCPU=2',
+                'write each amount once',
+            ),
             ('--flavor large --servers 3 --at-most 2', '2 is less than'),
             ("--flavor large --zone ''", 'it is empty; leave it out'),
             ("--flavor large --project ' '", 'without spaces'),
