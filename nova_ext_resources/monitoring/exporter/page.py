@@ -158,7 +158,7 @@ def _draw_rows(
     rows: list[rows_mod.ResourceRow], marks: _Marks
 ) -> Iterator[str]:
     if not rows:
-        yield '<p>It offers nothing.</p>'
+        yield '<p>The host offers no resources.</p>'
     for provider, some in itertools.groupby(rows, lambda one: one.provider):
         yield f'<h2>{markup.escape(provider)}</h2>'
         for row in some:

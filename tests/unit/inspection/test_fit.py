@@ -144,7 +144,7 @@ class AbsenceTest(base.TestCase):
         )
 
         [short] = fit.shortfalls
-        self.assertIn('all of it is reserved', short.reason)
+        self.assertIn('all units are reserved', short.reason)
         self.assertFalse(short.is_permanent)
 
     def test_more_than_there_is_in_all(self) -> None:

@@ -462,7 +462,7 @@ class StoppedTest(with_both.HandOverTestCase):
         before = self.fill('rmd')
         self.kernel.fail(operation='mkdir', error='ENOSPC', count=None)
 
-        self.stop('3 of 3 servers', 'stop it and remove its groups')
+        self.stop('3 of 3 servers', 'stop rmd and remove its groups')
         self.assertEqual({}, self.list_at_rmd())
 
         self.kernel.stop_failing()

@@ -67,7 +67,7 @@ def make_entry(
 
 
 #: What to do where the file system refuses.
-WRITABLE = ('user that nova-compute runs as', '[ext_resources] ledger_path')
+WRITABLE = ('user of nova-compute', '[ext_resources] ledger_path')
 
 
 class LedgerTestCase(base.TestCase):
@@ -469,7 +469,7 @@ class RefusedLedgerTest(LedgerTestCase):
         with self.plain() as db:
             db.execute('PRAGMA user_version = 4')
 
-        self.assert_refused('version 4', 'install the package that wrote it')
+        self.assert_refused('version 4', 'the package that wrote the ledger')
 
         with self.plain() as db:
             version = db.execute('PRAGMA user_version').fetchone()
@@ -572,7 +572,7 @@ class FullDiskTest(LedgerTestCase):
             except exception.LedgerError as err:
                 self.assertIn('cannot be written', str(err))
                 self.assertIn('full', str(err))
-                self.assertIn('Make room', str(err))
+                self.assertIn('Free space', str(err))
                 return number
         raise AssertionError('it was never full')
 
