@@ -133,7 +133,7 @@ class HostTest(ChecksTestCase):
     def test_another_driver_ignores_all_of_it(self) -> None:
         self.assert_result(
             FAILURE,
-            'set the option to ext_resources.LibvirtDriver',
+            'set it to ext_resources.LibvirtDriver',
             'Configuration',
             DEFAULT={'compute_driver': 'libvirt.LibvirtDriver'},
         )

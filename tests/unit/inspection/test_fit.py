@@ -159,7 +159,7 @@ class AbsenceTest(base.TestCase):
 
         [short] = fit.shortfalls
         self.assertTrue(short.is_permanent)
-        self.assertIn('has 8 in total', short.reason)
+        self.assertIn('has only 8 in total', short.reason)
 
     def test_all_that_is_short(self) -> None:
         fit = examine(ask_for(4, resources__VCPU='7'))

@@ -249,7 +249,8 @@ class CheckTest(with_both.HandOverTestCase):
         reason = self.refuse('rmd', 'resctrl')
 
         self.assertIn(
-            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, resctrl can allocate 4',
+            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, but resctrl can '
+            'allocate at most 4',
             reason,
         )
         # On the other one four of four are held.

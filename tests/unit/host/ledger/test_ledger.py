@@ -302,7 +302,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
         self.assertIn('[ext_resources] ledger_path', said)
         ledger.close()
         self.assertEqual('', self.open_elsewhere())
@@ -315,7 +315,9 @@ class RefusedLedgerTest(LedgerTestCase):
             said = self.open_elsewhere()
 
             with self.subTest(suffix=suffix):
-                self.assertIn('another process of this machine uses it', said)
+                self.assertIn(
+                    'another process of this machine uses the ledger', said
+                )
             ledger.close()
 
     def test_so_is_one_for_which_both_files_were_deleted(self) -> None:
@@ -326,7 +328,8 @@ class RefusedLedgerTest(LedgerTestCase):
         said = self.open_elsewhere()
 
         self.assertIn(
-            f'another process of this machine (pid {os.getpid()}) uses it',
+            f'another process of this machine (pid {os.getpid()}) uses the '
+            'ledger',
             said,
         )
 
@@ -338,7 +341,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
 
     def fill_queue(self, name: str) -> None:
         """Connect until no more can."""
@@ -419,7 +422,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
         self.assertIn(target, said)
 
     def test_a_link_to_where_nothing_is_yet_makes_it_there(self) -> None:
