@@ -197,8 +197,8 @@ class Quarantine:
             )
         for unit in sorted(known - self._known):
             LOG.error(
-                'Host %(host)s: %(unit)s is withheld: no server gets it until '
-                'its file in %(path)s is deleted',
+                'Host %(host)s: %(unit)s is withheld: no server gets this '
+                'device until the file of the device in %(path)s is deleted',
                 {'host': self._host, 'unit': unit, 'path': self.path},
             )
         for unit in sorted(self._known - known):

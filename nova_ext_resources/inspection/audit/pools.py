@@ -45,8 +45,9 @@ def _list_of_pool(
             rp_uuid,
             finding.ask(
                 f'the pool lacks {" and ".join(lacks)}, so no server gets '
-                'units of the pool: each host that reaches the pool adds this '
-                'when it publishes; find the reason on one of these hosts'
+                'units of the pool: each host that reaches the pool adds the '
+                'missing parts when it publishes; find the reason on one of '
+                'these hosts'
             ),
         )
     elif not cloud.reached.get(rp_uuid, frozenset()) & cloud.roots:

@@ -231,7 +231,7 @@ def _draw_box(
 
 
 def _explain(marks: _Marks) -> Iterator[str]:
-    yield '<h2>Who has them</h2><ul>'
+    yield '<h2>Who has the units</h2><ul>'
     for one in (*marks.values(), *_REST.values()):
         yield (
             f'<li><span style="background: {one.colour}; border: 1px solid">'

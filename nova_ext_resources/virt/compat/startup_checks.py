@@ -55,7 +55,7 @@ def check_nova(*, allow_untested: bool) -> None:
         )
     LOG.warning(
         'nova-ext-resources was tested with Nova %(tested)s, but not with '
-        'this Nova %(found)s; it starts because of [ext_resources] '
+        'this Nova %(found)s; nova-compute starts because of [ext_resources] '
         'allow_untested_nova. Test one server with extended resources before '
         'this host takes others',
         {'tested': releases.describe(), 'found': found},

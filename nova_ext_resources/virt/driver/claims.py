@@ -224,8 +224,8 @@ class Claims:
                 raise errors.HostRefused(
                     reason=(
                         'the guest would start again on its former CPUs, but '
-                        'Nova has other CPUs for it (for example after an '
-                        'interrupted move): reboot server '
+                        'Nova has other CPUs for the server (for example '
+                        'after an interrupted move): reboot server '
                         f'{errors.find_name(instance)} hard'
                     )
                 )

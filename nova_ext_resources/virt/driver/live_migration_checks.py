@@ -105,8 +105,8 @@ def check_functions(instance: Any, functions: Collection[str]) -> None:
     if functions:
         raise nova_exc.MigrationPreCheckError(
             reason=f'server {errors.find_name(instance)} has PCI devices of '
-            'its host in its guest, which cannot be migrated live: migrate '
-            'the server cold'
+            'its host in its guest, so the guest cannot be migrated live: '
+            'migrate the server cold'
         )
 
 

@@ -106,6 +106,8 @@ class FindMovesTest(backends.Static):
         ):
             self.set_state('completed', host)
             self.assertEqual(
-                {self.uuid: f'this is a server that Nova has {expected}'},
+                {
+                    self.uuid: f'the consumer is a server that Nova has {expected}'
+                },
                 consumer_roles.explain('host1', [self.uuid], ()),
             )

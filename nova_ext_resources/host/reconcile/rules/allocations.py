@@ -239,13 +239,13 @@ def _explain_surplus(difference: Difference, host: str) -> str:
     if difference.migration_uuid:
         return (
             f'does not have {_describe(difference.surplus)} of host {host}, '
-            'which placement has allocated to it for its migration '
-            f'{difference.migration_uuid}: {_GIVEN_UP}'
+            'although placement has allocated these units to it for its '
+            f'migration {difference.migration_uuid}: {_GIVEN_UP}'
         )
     return (
         f'does not have {_describe(difference.surplus)} of host {host}: '
-        'placement has allocated these units to it, but the ledger does not '
-        'record them. Shelve and unshelve the server'
+        'placement has allocated these units to the server, but the ledger '
+        'does not record them. Shelve and unshelve the server'
     )
 
 

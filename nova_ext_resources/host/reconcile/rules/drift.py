@@ -187,11 +187,11 @@ def _explain_unknown(name: str, uuid: str, host: str) -> str:
         )
     return (
         f'Enforcer {name} has settings for server {uuid}, but the ledger has '
-        'no entry for it. The settings count as used by other software. If '
-        'the server is on this host, reboot it hard, so that it claims its '
-        'resources again; if the reboot is refused, shelve and unshelve it. '
-        'If the server is not on this host, restart nova-compute, which '
-        'removes the settings.'
+        'no entry for the server. The settings count as used by other '
+        'software. If the server is on this host, reboot it hard, so that it '
+        'claims its resources again; if the reboot is refused, shelve and '
+        'unshelve it. If the server is not on this host, restart '
+        'nova-compute, which removes the settings.'
     )
 
 

@@ -256,9 +256,9 @@ def _make_overlap(
         alarm=alarm.UNITS_HELD_TWICE,
         subject=uuid,
         text=f'server {uuid} ({_describe_units(one)}) shares units of '
-        f'{one.resource_class} of {one.rp_key} with {named}, although each '
-        'server should have its units alone; shelve and unshelve one of '
-        'these servers, or move it to another host',
+        f'{one.resource_class} of {one.rp_key} with {named}, although no two '
+        'servers should have the same units; shelve and unshelve one of these '
+        'servers, or move it to another host',
     )
 
 
