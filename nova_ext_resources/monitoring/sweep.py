@@ -263,8 +263,8 @@ class Sweeper:
         )
         if at - whole_at >= LONG:
             seen.problems[uuid] = (
-                'the counters have had no complete value for '
-                f'{at - whole_at:.0f} s: {found.failure}'
+                f'a counter has had no value for {at - whole_at:.0f} s: '
+                f'{found.failure}'
             )
 
     def _make_samples(

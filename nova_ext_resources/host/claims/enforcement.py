@@ -75,8 +75,7 @@ class Enforcement:
                 option='[ext_resources] enforcers',
                 value=', '.join(self._enforcers) or '(empty)',
                 reason=f'none of these enforcers applies {resource_class}; '
-                'add an enforcer for this class, or noop, which only counts '
-                'the class',
+                'add an enforcer for this class, or noop to count only',
             )
 
     def check_ready(self, resource_classes: Iterable[str]) -> None:

@@ -39,8 +39,8 @@ def _judge(
 ) -> finding.AllocationVerdict:
     if kind not in _OF_NOVA:
         return finding.ask(
-            'other software has this allocation, as a consumer of type '
-            f'{kind}: ask the operator of that software'
+            f'other software has this allocation (consumer type {kind}): ask '
+            'the operator of that software'
         )
     if consumer not in cloud.absent:
         return finding.wait('Nova may be creating this consumer')

@@ -157,8 +157,7 @@ class Claimed:
         ) as err:
             LOG.warning(
                 'Cannot check again whether server %(server)s (request '
-                '%(request)s) leaves the resources that are promised to '
-                'reservations: %(err)r',
+                '%(request)s) leaves the promised resources free: %(err)r',
                 {**self._names, 'err': err},
             )
             return True
@@ -253,9 +252,8 @@ class Claimed:
             LOG.warning(
                 'Server %(server)s (request %(request)s) keeps its claim of '
                 '%(name)s of provider %(rp_uuid)s, because the server also '
-                'has allocations of another host, as in an evacuation; the '
-                'free resources of the provider are now less than the '
-                'promised resources.',
+                'has allocations of another host, as in an evacuation; fewer '
+                'resources are left there than are promised.',
                 {**self._names, 'name': place[1], 'rp_uuid': place[0]},
             )
             return False
