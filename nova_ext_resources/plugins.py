@@ -147,8 +147,8 @@ def _read_all(namespace: str, attribute: str) -> dict[str, Any]:
             found[name] = dict(make(namespace, name, getattr, cls, attribute))
         except exception.PluginLoadFailed as err:
             LOG.warning(
-                '%(err)s Its extra specs are unknown here, so flavors that '
-                'use them are refused.',
+                '%(err)s The extra specs of this plugin are unknown here, so '
+                'flavors that use them are refused.',
                 {'err': err},
             )
     return found

@@ -135,8 +135,8 @@ class Worker(abc.ABC):
             before, reason = self.failed, f'{type(err).__name__}: {err}'
             if before is None or before.reason != reason:
                 LOG.exception(
-                    'A round of the thread %(thread)s failed, and the next '
-                    'one comes',
+                    'A round of thread %(thread)s failed; the next round '
+                    'starts automatically',
                     {'thread': self.THREAD},
                 )
             self.failed = Failed(

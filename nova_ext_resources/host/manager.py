@@ -177,9 +177,8 @@ class HostManager(manager.ClaimManager):
             LOG.warning(
                 'Host %(host)s: the state of its providers and resource '
                 'classes is too large for Nova to send to the scheduler '
-                '(%(limit)d bytes). Only totals are published there, so the '
-                'scheduler may choose this host for servers that it then '
-                'refuses',
+                '(%(limit)d bytes). The scheduler gets only totals, and may '
+                'choose this host for servers that the host then refuses',
                 {'host': self.host, 'limit': stats_obj.MAX_BYTES},
             )
         self._has_cut_stats = is_cut

@@ -82,16 +82,20 @@ class Zone:
         own = self.hosts.get(host, '')
         if own == self.name:
             return (
-                f'it is in availability zone {own}, but placement does not '
-                'have it in the aggregate; run "nova-manage placement '
-                'sync_aggregates"'
+                f'the host is in availability zone {own}, but placement does '
+                'not have the host in the aggregate; run "nova-manage '
+                'placement sync_aggregates"'
             )
         if own:
-            where = f'it is in availability zone {own}'
+            where = f'the host is in availability zone {own}'
         elif host:
-            where = 'it is in no host aggregate that is an availability zone'
+            where = (
+                'the host is in no host aggregate that is an availability zone'
+            )
         else:
-            where = 'placement does not have it in an aggregate of the zone'
+            where = (
+                'placement does not have the host in an aggregate of the zone'
+            )
         return f'{where}; {self.name} is requested'
 
 
@@ -128,8 +132,8 @@ def list_notes(
     if aggregates is None:
         yield (
             'Nova does not show its host aggregates: hosts of all '
-            'availability zones are considered, and metadata of aggregates is '
-            'not.'
+            'availability zones are considered, without the metadata of '
+            'aggregates.'
         )
         return
     zones = {one.zone for one in aggregates} - {''}
@@ -138,7 +142,7 @@ def list_notes(
             f'No host aggregate is availability zone {wish.zone}. Nova '
             'refuses servers that request this zone. But if the zone is '
             '[DEFAULT] default_availability_zone, hosts of all zones take '
-            'them.'
+            'these servers.'
         )
     elif wish.zone and not any(
         one.hosts for one in aggregates if one.zone == wish.zone
@@ -158,9 +162,9 @@ def list_notes(
         yield (
             "Nova's scheduler may leave out hosts because of metadata of "
             'aggregates. Its configuration cannot be read from outside, so '
-            f'this metadata was not considered: {"; ".join(found)}. Nor was '
-            'metadata that AggregateImagePropertiesIsolation compares with '
-            'properties of the image.'
+            f'this metadata was not considered: {"; ".join(found)}. Metadata '
+            'that AggregateImagePropertiesIsolation compares with properties '
+            'of the image was not considered either.'
         )
 
 
@@ -197,7 +201,7 @@ def _list_wanted(extra_specs: Mapping[str, str]) -> dict[str, str]:
 
 def _describe_tenants(value: str, wish: Wish) -> str:
     if not wish.project:
-        return f'{_TENANT} (--project says whose)'
+        return f'{_TENANT} (--project names the project)'
     if wish.project in value.split(','):
         return f'{_TENANT} with project {wish.project}'
     return f'{_TENANT} with projects other than {wish.project}'

@@ -308,7 +308,7 @@ def _explain_policy(
             'the flavor requests nothing of the compute node itself, so Nova '
             'finds no host: it needs candidates that use the compute node. '
             'Request a resource class of the compute node: '
-            f'{", ".join(sorted(host.root.amounts)) or "it has none now"}'
+            f'{", ".join(sorted(host.root.amounts)) or "there is none now"}'
         )
     return FitStep.PLACEMENT, (
         'placement does not offer this host, though all requested resources '
@@ -437,12 +437,12 @@ def _list_shortfalls(
 def _explain_capacity(capacity: int) -> str:
     if not capacity:
         return (
-            'all of it is reserved; Nova reserves the class of a bare-metal '
+            'all units are reserved; Nova reserves the class of a bare-metal '
             'node that is in use, is being cleaned, or is in maintenance'
         )
     return (
-        f'this provider has {capacity} in total, so it would not help if '
-        'servers left it'
+        f'this provider has only {capacity} in total, even if all servers '
+        'leave it'
     )
 
 

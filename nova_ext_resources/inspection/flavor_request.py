@@ -139,8 +139,8 @@ def _list_notes(specs: Mapping[str, str]) -> Iterator[str]:
             yield f'{key}={specs[key]} is not counted here: {what}.'
     if specs.get('hw:cpu_policy') == _MIXED:
         yield (
-            'hw:cpu_policy=mixed is not counted here: all CPUs are taken for '
-            'shared ones.'
+            'hw:cpu_policy=mixed is not counted here: all CPUs are counted as '
+            'shared CPUs.'
         )
 
 
@@ -173,6 +173,6 @@ def _list_mistakes(
         )
     elif policy not in (None, 'none', 'isolate'):
         yield (
-            f'Extra spec {_POLICY}={policy} is ignored by Nova: it must be '
-            'none or isolate.'
+            f'Extra spec {_POLICY}={policy} is ignored by Nova: the value '
+            'must be none or isolate.'
         )

@@ -29,7 +29,7 @@ class RelocationState(enum.StrEnum):
 
 #: What to do.
 REMEDIES = {
-    RelocationState.NOT_MOVED: 'enable this package there, and restart '
+    RelocationState.NOT_MOVED: 'enable this package on the host, and restart '
     'nova-compute',
     RelocationState.WAITING: 'see the alarm old_inventory of the host',
     RelocationState.HALF: 'see the alarm old_inventory of the host',

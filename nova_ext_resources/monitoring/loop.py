@@ -75,7 +75,7 @@ class SweepLoop(worker.Worker):
             return sample.Sweep(
                 finished_at=now,
                 duration=now - started_at,
-                problem=f'a sweep over its servers failed: '
+                problem='a sweep over the servers of this host failed: '
                 f'{plugins.describe(err)}',
             )
 

@@ -165,11 +165,10 @@ class MonGroupKeeper:
         limit = max(len(there) + budget.left, 0)
         for one in running[limit:]:
             self._problems[one.consumer_uuid] = (
-                f'no monitoring id is left for it: {budget.used} of '
+                f'no monitoring id is left for the server: {budget.used} of '
                 f'{budget.total} are in use, {budget.limbo} were released '
-                'recently and may not be usable yet, and '
-                f'{budget.reserved} are kept for servers that need a class of '
-                'service'
+                f'recently and may not be usable yet, and {budget.reserved} '
+                'are kept for servers that need a class of service'
             )
         there = self._remove_others(there, frozenset(running[:limit]))
         return self._fill(running[:limit], there, threads)

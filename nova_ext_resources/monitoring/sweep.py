@@ -114,9 +114,9 @@ _NOTHING = (
 LONG = 120.0
 
 _TAKEN = (
-    'other software has put its threads into {}, and the kernel counts them '
-    'there; exclude servers in the configuration of that software (with '
-    'cAdvisor, --resctrl_interval=0)'
+    'other software has moved the threads of the server into {}, so the '
+    'kernel counts them there; exclude servers in the configuration of the '
+    'other software (with cAdvisor, --resctrl_interval=0)'
 )
 
 
@@ -263,7 +263,8 @@ class Sweeper:
         )
         if at - whole_at >= LONG:
             seen.problems[uuid] = (
-                f'it has no number for {at - whole_at:.0f} s: {found.failure}'
+                f'a counter has had no value for {at - whole_at:.0f} s: '
+                f'{found.failure}'
             )
 
     def _make_samples(

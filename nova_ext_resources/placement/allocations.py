@@ -117,8 +117,8 @@ def set_allocations(
 
     if retry.call(write):
         LOG.info(
-            'Server %(server)s has %(classes)s of %(count)d resource '
-            'providers from now on',
+            'Allocated %(classes)s of %(count)d resource providers to server '
+            '%(server)s',
             {
                 'server': consumer_uuid,
                 'classes': ' and '.join(sorted({name for _, name in wanted})),
@@ -201,7 +201,7 @@ def _find_amounts(
             action=f'move {" and ".join(sorted(missing))} of server '
             f'{current.consumer_uuid} from provider {from_rp_uuid} to '
             f'{to_rp_uuid}',
-            detail='the server holds none of it there',
+            detail='the server has no allocation of them on either provider',
         )
     return {name: here[name] for name in resource_classes & here.keys()}
 
@@ -244,8 +244,8 @@ def _with_amounts(
             raise exception.NotFound(
                 action=f'allocate {name} of further providers to server '
                 f'{current.consumer_uuid}',
-                detail='the server has not got as much of one provider of '
-                'this host',
+                detail='the server has no allocation of this amount on a '
+                'provider of this host',
             )
         for rp_uuid in here:
             del resources[rp_uuid][name]

@@ -140,8 +140,8 @@ def get_host(client: placement_client.Client, name: str) -> host_tree.HostTree:
         return host
     raise exception.NotFound(
         action=f'show host {name}',
-        detail='it has no root provider of this name. Hosts are named '
-        'as hypervisors are: "openstack hypervisor list"',
+        detail='placement has no root provider of this name. Name the host as '
+        'its hypervisor is named: "openstack hypervisor list"',
     )
 
 

@@ -168,10 +168,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
                 self._unread.add(kind)
                 LOG.warning(
                     'Cannot use %(subject)s (%(plugin)s) that host %(host)s '
-                    'publishes: %(reason)s. The scheduler ignores it on all '
-                    'hosts, so hosts may refuse servers. Install the same '
-                    'version of nova-ext-resources, and the same plugins, '
-                    'for nova-scheduler and nova-compute.',
+                    'publishes: %(reason)s. The scheduler ignores this data '
+                    'on all hosts, so hosts may refuse servers. Install the '
+                    'same version of nova-ext-resources, and the same '
+                    'plugins, for nova-scheduler and nova-compute.',
                     {
                         'host': host_state.host,
                         'subject': kind[0],

@@ -108,8 +108,8 @@ class Offer:
         hosts.append(host_state)
         LOG.debug(
             'Server %(server)s is put on host %(host)s only if no other host '
-            'can take it: other servers, which are being built there, were '
-            'given so much that too little is left.',
+            'can take it: other servers that are being built there were given '
+            'so much that too little is left for this server.',
             {'server': server, 'host': host_state.host},
         )
         return False

@@ -55,9 +55,9 @@ class RefusalReport:
             LOG.log(level, text, arguments)
         if self._count > MAX_EXPLAINED:
             LOG.info(
-                '%(filter)s refuses %(count)d hosts in all for server '
-                '%(server)s (request %(request)s); there is a line for each '
-                'at level DEBUG.',
+                '%(filter)s refuses %(count)d hosts in total for server '
+                '%(server)s (request %(request)s); the log at level DEBUG has '
+                'a line for each host.',
                 {
                     'filter': self._name,
                     'count': self._count,

@@ -207,7 +207,7 @@ def is_move(spec_obj: Any) -> bool | None:
     except DATABASE_ERRORS as err:
         LOG.warning(
             "Cannot read from Nova's API database whether server %(server)s "
-            '(request %(request)s) moves: %(err)s',
+            '(request %(request)s) is being moved: %(err)s',
             {'err': err, **identify(spec_obj)},
         )
         return None

@@ -46,7 +46,7 @@ _OF_COMING = (
 _OTHERWISE = 'is pinned otherwise'
 
 #: Placement has a server on another host than Nova.
-_ELSEWHERE = 'allocations of other hosts only'
+_ELSEWHERE = 'allocations only on other hosts'
 
 
 @dataclasses.dataclass

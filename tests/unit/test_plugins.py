@@ -311,7 +311,7 @@ class TestGrammar(LoaderTestCase):
         for words in (
             "Plugin 'raises_at_import' of nova_ext_resources.enforcers",
             'built for another kernel',
-            'Its extra specs are unknown here',
+            'The extra specs of this plugin are unknown here',
             # It is no enforcer: it has no extra specs.
             "Plugin 'good' of nova_ext_resources.enforcers",
         ):

@@ -157,7 +157,7 @@ class WorkerTest(base.TestCase):
 
         log = self.run_rounds(one, one, RuntimeError('other'), one)
 
-        self.assertEqual(3, log.count('A round of the thread counter failed'))
+        self.assertEqual(3, log.count('A round of thread counter failed'))
         assert self.counter.failed
         self.assertEqual(4, self.counter.failed.rounds)
 

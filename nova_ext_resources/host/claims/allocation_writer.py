@@ -135,7 +135,7 @@ class AllocationWriter:
                 return
         raise exception.ConcurrentUpdate(
             action=f'move allocations of server {uuid}',
-            detail='other servers exchange it again and again',
+            detail='other servers keep exchanging the same allocations',
         )
 
     def _confirm(self, server_uuid: str) -> Mapping[str, Mapping[str, int]]:
@@ -173,8 +173,8 @@ class AllocationWriter:
             places.setdefault((source, target), set()).add(resource_class)
         for (source, target), classes in places.items():
             LOG.info(
-                'Host %(host)s: moving %(classes)s of %(uuid)s to the domain '
-                'of its CPUs',
+                'Host %(host)s: moving allocations of %(classes)s of server '
+                '%(uuid)s to the domain of its CPUs',
                 {
                     'host': self._host.host,
                     'classes': ' and '.join(sorted(classes)),
@@ -263,8 +263,8 @@ class AllocationWriter:
                     resource_class=name,
                     requested=amount,
                     available=left,
-                    reason='the server has CPUs in this cache, but placement '
-                    'has allocated the cache to other servers',
+                    reason='the CPUs of the server use this cache, but '
+                    'placement has allocated the cache to other servers',
                 )
 
     def find_role(
@@ -314,7 +314,8 @@ class AllocationWriter:
             )
         except exception.PlacementError as err:
             LOG.debug(
-                'Not known what %(uuid)s has in placement: %(err)s',
+                'Allocations of consumer %(uuid)s in placement are not known: '
+                '%(err)s',
                 {'uuid': entry.consumer_uuid, 'err': err},
             )
             return True

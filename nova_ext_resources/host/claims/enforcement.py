@@ -57,8 +57,9 @@ class Enforcement:
             raise exception.InvalidConfiguration(
                 option='[ext_resources] inventory_providers',
                 value=one.name,
-                reason=f'no tracker is installed for its type {one.type}; '
-                f'installed are {", ".join(sorted(self._trackers))}',
+                reason='no tracker is installed for its resource type '
+                f'{one.type}; installed trackers: '
+                f'{", ".join(sorted(self._trackers))}',
             )
         if tracker.NEEDS_ENFORCER:
             self.check_served(one.name)
@@ -73,8 +74,8 @@ class Enforcement:
             raise exception.InvalidConfiguration(
                 option='[ext_resources] enforcers',
                 value=', '.join(self._enforcers) or '(empty)',
-                reason=f'none of them applies {resource_class}; '
-                'add one that does, or noop to count it only',
+                reason=f'none of these enforcers applies {resource_class}; '
+                'add an enforcer for this class, or noop to count only',
             )
 
     def check_ready(self, resource_classes: Iterable[str]) -> None:
@@ -165,7 +166,8 @@ class Enforcement:
                 if entry.state is assignment.State.CLAIMED:
                     for err in self._release_by(done, entry):
                         LOG.error(
-                            'Host %(host)s: could not undo: %(err)s',
+                            'Host %(host)s: could not undo a failed claim: '
+                            '%(err)s',
                             {'host': self._host, 'err': err},
                         )
                 raise
@@ -268,11 +270,11 @@ class Enforcement:
                     host=self._host,
                     enforcer='(none enabled)',
                     consumer_uuid=entry.consumer_uuid,
-                    reason=f'it holds {one.resource_class} '
+                    reason=f'the server holds {one.resource_class} '
                     f'{dict(one.units)}, which no enabled enforcer can '
-                    'release; keep the enforcer that applied it in '
+                    'release; keep the enforcer that applied these units in '
                     '[ext_resources] enforcers until no server of this host '
-                    'holds anything',
+                    'holds resources',
                 )
 
     @property
@@ -507,5 +509,5 @@ def _check_answer(
     held = [(one.rp_uuid, one.resource_class) for one in entry.assignments]
     if given != held:
         raise ValueError(
-            f'it has applied {given} instead of the claimed {held}'
+            f'the enforcer has applied {given} instead of the claimed {held}'
         )

@@ -222,8 +222,8 @@ class ClaimManager:
             host=self.host,
             enforcer='(any)',
             consumer_uuid=consumer_uuid,
-            reason='its resources were released in the meantime; '
-            f'{action} the server again',
+            reason='the resources of the server were released in the '
+            f'meantime; {action} the server again',
         )
 
     def prepare(self, server_uuid: str) -> None:

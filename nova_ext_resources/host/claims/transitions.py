@@ -236,8 +236,8 @@ class Transitions:
             self.release([consumer_uuid])
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: the release failed too, and will be retried: '
-                '%(err)s',
+                'Host %(host)s: after a failed claim, the release failed too, '
+                'and will be retried: %(err)s',
                 {'host': self._host, 'err': err},
             )
 
@@ -264,8 +264,8 @@ class Transitions:
         except exception.ExtResourcesError as err:
             LOG.error(
                 'Host %(host)s: after a failed claim, server %(uuid)s keeps '
-                'its former resources; these could not be applied, and this '
-                'will be retried: %(err)s',
+                'its former resources, but the resources could not be '
+                'applied. This will be retried: %(err)s',
                 {'host': self._host, 'uuid': entry.server_uuid, 'err': err},
             )
 

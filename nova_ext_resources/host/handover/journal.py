@@ -101,8 +101,9 @@ class HandoverJournal:
             return None
         except (OSError, *foreign_data.UNREADABLE) as err:
             reason = (
-                f'it cannot be read ({err}). A hand-over wrote it; move it '
-                f'away and run {COMMAND} again with the same --from and --to'
+                f'the file cannot be read ({err}). A hand-over wrote the '
+                f'file; move the file away, and run {COMMAND} again with the '
+                'same --from and --to'
             )
             raise exception.LedgerError(path=self.path, reason=reason) from err
 
@@ -139,8 +140,9 @@ class HandoverJournal:
                 os.close(folder)
         except OSError as err:
             reason = (
-                f'it cannot be written ({err}); its folder must be writable '
-                'for the user that nova-compute runs as, and have room'
+                f'the file cannot be written ({err}); its folder must be '
+                'writable for the user of nova-compute, and must have free '
+                'space'
             )
             raise exception.LedgerError(path=self.path, reason=reason) from err
 

@@ -100,8 +100,8 @@ class HandoverTarget:
         for one in assignments:
             used[one.rp_key, one.resource_class] += one.amount
         return tuple(
-            f'{name} of {one.key}: servers hold {used[one.key, name]}, '
-            f'{self.name} can allocate {inventory.capacity} at most'
+            f'{name} of {one.key}: servers hold {used[one.key, name]}, but '
+            f'{self.name} can allocate at most {inventory.capacity}'
             for one in self.found
             for name, inventory in sorted(one.inventories.items())
             if used[one.key, name] > inventory.capacity

@@ -136,7 +136,8 @@ class HandOver:
         if phase is None:
             raise self._fail(
                 f'a hand-over from {found.source} to {found.target} is not '
-                'complete; complete it or go back before you begin another.'
+                'complete; complete the hand-over, or go back, before you '
+                'begin another hand-over.'
             )
         is_back = found.source != self.source.name
         self._phase = phase
@@ -166,17 +167,18 @@ class HandOver:
         state = f'still applied at {source}.'
         if self._phase is not Phase.RELEASING:
             state = (
-                f'applied at {target}, and nothing at {source}. If {source} '
-                'still has classes of service in the kernel, stop it and '
-                'remove its groups.'
+                f'applied at {target}, and nothing is applied at {source}. If '
+                f'{source} still has classes of service in the kernel, stop '
+                f'{source} and remove its groups.'
             )
         return (
-            'All servers keep running. Those that the ledger lists as applied '
-            f'are {state} To continue, run the same command again. To go '
-            f'back, run it with --from {target} --to {source}, which first '
-            f'releases the settings at {target}. If the backend that servers '
-            f'leave is gone for good, add {SOURCE_IS_GONE}. nova-compute does '
-            'not start until one of the two commands has completed.'
+            'All servers keep running. The servers that the ledger lists as '
+            f'applied are {state} To continue, run the same command again. To '
+            f'go back, run the command with --from {target} --to {source}, '
+            f'which first releases the settings at {target}. If the backend '
+            f'that servers leave is gone for good, add {SOURCE_IS_GONE}. '
+            'nova-compute does not start until one of the two commands has '
+            'completed.'
         )
 
     # -- entries -------------------------------------------------------
@@ -241,9 +243,9 @@ class HandOver:
                 self._report('would apply', entry)
             if remains := self._find_remains():
                 self.say(
-                    'This takes two runs. The first one stops as soon as '
-                    f'{self.source.name} has released all servers, because '
-                    f'{remains}'
+                    'The hand-over takes two runs. The first run stops as '
+                    f'soon as {self.source.name} has released all servers, '
+                    f'because {remains}'
                 )
 
     def _check_moves(self) -> None:
@@ -258,9 +260,10 @@ class HandOver:
         }
         if moves:
             raise self._fail(
-                f'these servers move: {", ".join(sorted(moves))}. Start '
-                f'nova-compute with {self.source.name}, confirm or revert '
-                'their resizes and migrations, and run the command again.'
+                f'these servers are being moved: {", ".join(sorted(moves))}. '
+                f'Start nova-compute with {self.source.name}, confirm or '
+                'revert their resizes and migrations, and run the command '
+                'again.'
             )
 
     def _check_source(self) -> None:
@@ -271,9 +274,9 @@ class HandOver:
         """
         name = self.source.name
         hint = (
-            f' Its settings are released first: repair or start {name}. If it '
-            'is gone for good, and none of its settings are left in the '
-            f'kernel, add {SOURCE_IS_GONE}.'
+            f' The settings of {name} must be released first: repair or start '
+            f'{name}. If {name} is gone for good, and has no settings left in '
+            f'the kernel, add {SOURCE_IS_GONE}.'
         )
         try:
             applied = self._list_applied(self.source, hint)
@@ -291,10 +294,10 @@ class HandOver:
         if self._is_new and settled and not (there or self.is_source_gone):
             raise self._fail(
                 f'the ledger lists {len(settled)} servers as applied, but '
-                f'{name} has no settings for any of them. If this host runs '
-                f'with {self.target.name}, exchange --from and --to. If '
-                f'{name} has lost the settings, start nova-compute with it '
-                f'once, or add {SOURCE_IS_GONE}.'
+                f'{name} has no settings for any of these servers. If this '
+                f'host runs with {self.target.name}, exchange --from and '
+                f'--to. If {name} has lost the settings, start nova-compute '
+                f'with {name} once, or add {SOURCE_IS_GONE}.'
             )
 
     def _check_target(self) -> None:
@@ -327,8 +330,8 @@ class HandOver:
         # Settings of several servers together have names of their own.
         for one in sorted(filter(uuidutils.is_uuid_like, left)):
             self.say(
-                f'left alone {one}: {name} has settings for it, but the '
-                'ledger has no entry for it'
+                f'left alone {one}: {name} has settings for this server, but '
+                'the ledger has no entry for the server'
             )
 
     def _release(self, entry: Entry) -> None:
@@ -431,7 +434,7 @@ class HandOver:
     def _discover(self) -> plan_mod.HandoverTarget:
         name, inventory = self.target.name, self.target.inventory
         hint = (
-            f' Nothing more was released. Repair or start {name}; if it '
+            f' Nothing more was released. Repair or start {name}; if {name} '
             f'cannot run beside {self.source.name}, add --unchecked.'
         )
         try:

@@ -125,8 +125,8 @@ def _warn(path: str, reason: str) -> None:
     """Log once what each round finds anew."""
     LOG.warning(
         '%(path)s cannot be read: %(reason)s. Nova may use this file to add '
-        'inventory to a provider of this host. Correct the file, or let the '
-        'user of this program read it.',
+        'inventory to a provider of this host. Correct the file, or make it '
+        'readable for the user of this program.',
         {'path': path, 'reason': reason},
     )
 

@@ -280,10 +280,10 @@ def _find_wrong_type(
 ) -> str:
     for resource_class in one.inventories:
         kind = one.trackers.get(resource_class, view.DEFAULT_TRACKER)
-        defined = types.get(resource_class, 'nothing of it')
+        defined = types.get(resource_class, 'none')
         if kind != defined:
             return (
-                f'it reports {resource_class} counted by {kind}, but its '
-                f'definitions say {defined}'
+                f'it reports {resource_class} with tracker {kind}, but the '
+                f'tracker in its definitions is {defined}'
             )
     return ''

@@ -17,8 +17,8 @@ from nova_ext_resources.objects import provider
 
 #: Why it was not moved, where nothing else is known.
 _ONLY_AT_START = (
-    'nova-compute moves it at its start, but started before the inventory '
-    'existed, or before placement and all plugins answered. Restart '
+    'nova-compute moves the inventory at its start, but started before the '
+    'inventory existed, or before placement and all plugins answered. Restart '
     'nova-compute'
 )
 
@@ -119,33 +119,33 @@ class OldInventory:
                 alarm=alarm.OLD_INVENTORY,
                 subject=name,
                 text=f'servers hold {name} on the provider of compute node '
-                f'{self._host.node.hypervisor_hostname} itself, and no '
-                'plugin reports it. It stays there until these servers are '
-                f'gone. Enable the plugin that reports {name}, or name it in '
-                "a provider configuration file of Nova's, and restart "
-                'nova-compute',
+                f'{self._host.node.hypervisor_hostname} itself, and no plugin '
+                f'reports {name}. The inventory stays there until these '
+                f'servers are gone. Enable the plugin that reports {name}, or '
+                f'name {name} in a provider configuration file of Nova, and '
+                'restart nova-compute',
             )
         for name in sorted(doubled):
             yield alarm.Problem(
                 alarm=alarm.OLD_INVENTORY,
                 subject=name,
                 text=f'servers hold {name} on the provider of compute node '
-                f'{self._host.node.hypervisor_hostname} itself, where '
-                'nothing is applied; on the providers below, all of it is '
-                f'reserved. {self._explain(name)}',
+                f'{self._host.node.hypervisor_hostname} itself, where nothing '
+                'is applied; on the providers below, all units are reserved. '
+                f'{self._explain(name)}',
             )
 
     def _explain(self, name: str) -> str:
         path = self.named.get(name)
         if path:
             return (
-                f'Nova puts it there because of {path}: remove {name} from '
-                'that file, and restart nova-compute'
+                f'Nova adds {name} there because of {path}: remove {name} '
+                'from the file, and restart nova-compute'
             )
         reason = self.reason or (
             _ONLY_AT_START if name in self.list_ready() else _INCOMPLETE
         )
-        return f'It was not moved: {reason}'
+        return f'The inventory was not moved: {reason}'
 
 
 def _explain(refusal: relocation.UnplacedConsumer) -> str:
@@ -160,10 +160,10 @@ def _explain(refusal: relocation.UnplacedConsumer) -> str:
         if server == uuid
         else (f'migration {uuid} of server {server}')
     )
-    reasons = '; '.join(map(str, refusal.shortfalls)) or 'no provider has it'
+    reasons = '; '.join(map(str, refusal.shortfalls)) or 'no provider has any'
     return (
-        f'{who} holds {amounts}, which fits nowhere beside the others '
-        f'({reasons}). Nothing of this host was moved. Move a server with '
-        f'such resources to another host, for example {server}, and restart '
-        'nova-compute'
+        f'{who} holds {amounts}, but no provider has room for them beside the '
+        f'other servers ({reasons}). Nothing of this host was moved. Move a '
+        f'server with these resources, for example {server}, to another host, '
+        'and restart nova-compute'
     )

@@ -71,8 +71,8 @@ def unite(
     if sum(one.total for one in inventories) > inventory_obj.MAX_INT:
         raise exception.InvalidResource(
             name=resource_class,
-            reason='the host has more of it than placement can store, '
-            f'{inventory_obj.MAX_INT}',
+            reason='the host has more units than placement can store '
+            f'({inventory_obj.MAX_INT})',
         )
     return inventory_obj.Inventory(
         total=sum(one.total for one in inventories),

@@ -166,8 +166,8 @@ class Quarantine:
             with open(path, 'x', encoding='utf-8') as file:
                 file.write(
                     f'{unit.name} of {unit.rp_key} vanished at {at} while '
-                    f'server {consumer} held it. No server gets it. Delete '
-                    'this file when you have checked the device.\n'
+                    f'server {consumer} held the device. No server gets the '
+                    'device. Delete this file when you have checked it.\n'
                 )
                 file.flush()
                 os.fsync(file.fileno())
@@ -192,13 +192,13 @@ class Quarantine:
         if self._logged.note(failure):
             LOG.error(
                 'Host %(host)s: cannot use the folder of withheld devices; '
-                'nova-compute forgets them when it ends: %(failure)s',
+                'nova-compute forgets the devices when it stops: %(failure)s',
                 {'host': self._host, 'failure': failure},
             )
         for unit in sorted(known - self._known):
             LOG.error(
-                'Host %(host)s: %(unit)s is withheld: no server gets it until '
-                'its file in %(path)s is deleted',
+                'Host %(host)s: %(unit)s is withheld: no server gets this '
+                'device until the file of the device in %(path)s is deleted',
                 {'host': self._host, 'unit': unit, 'path': self.path},
             )
         for unit in sorted(self._known - known):
@@ -211,16 +211,16 @@ class Quarantine:
     def _explain(self, unit: QuarantinedUnit) -> alarm.Problem:
         failure = self._logged.problems.get('')
         after = (
-            f' The folder cannot be used ({failure}), so nova-compute '
-            'forgets the withheld devices when it ends. Correct the folder '
-            'first.'
+            f' The folder cannot be used ({failure}), so nova-compute forgets '
+            'the withheld devices when it stops. Correct the folder first.'
         )
         return alarm.Problem(
             alarm=alarm.UNIT_WITHHELD,
             subject=str(unit),
             text=f'{unit.name} of {unit.rp_key} vanished while a server held '
-            'it, and no server gets it now. Find out why it vanished. When '
-            'it can be used again, or is gone for good, delete '
+            'it. No server gets this device now. Find out why the device '
+            'vanished. When the device can be used again, or is gone for '
+            'good, delete '
             f'{os.path.join(self.path, unit.make_file_name())}.'
             f'{after if failure else ""}',
         )

@@ -42,18 +42,18 @@ _EFFECT = (
     'is corrected. '
 )
 _MAKE_WRITABLE = (
-    'Its folder must exist, and be writable for the user that nova-compute '
-    'runs as; otherwise set [ext_resources] ledger_path.'
+    'The folder of the ledger must exist, and must be writable for the user '
+    'of nova-compute; otherwise set [ext_resources] ledger_path.'
 )
 _RESTORE = (
     'Running servers keep their resources; new servers are refused. Stop '
     'nova-compute and follow "The ledger is lost" in the documentation: '
-    'restore a copy only if no server has come or gone since; otherwise start '
-    'without a ledger.'
+    'restore a copy only if no server has come to this host or left it since '
+    'the copy; otherwise start without a ledger.'
 )
 _LOST = 'was deleted, replaced, emptied or changed by another program'
 _CLOSE_OTHERS = (
-    'End other programs that write to it, such as the sqlite3 tool.'
+    'Stop other programs that write to the ledger, such as the sqlite3 tool.'
 )
 
 
@@ -285,7 +285,7 @@ class Ledger:
         if not is_kept:
             with _translated(self.path, _LOST, advice=_RESTORE):
                 raise ValueError(
-                    'it does not contain the data that was written to it'
+                    'the data in the file is not the data that was written'
                 )
 
     @contextlib.contextmanager
@@ -383,7 +383,7 @@ def _translated(path: str, what: str, *, advice: str = '') -> Iterator[None]:
     except (sqlite3.Error, OSError, *foreign_data.UNREADABLE) as err:
         raise exception.LedgerError(
             path=path,
-            reason=f'it {what}: {str(err).rstrip(".")}. '
+            reason=f'the file {what}: {str(err).rstrip(".")}. '
             f'{advice or _advise(err)}',
         ) from err
 
@@ -402,8 +402,8 @@ _OUTSIDE: dict[int, str] = {
     sqlite3.SQLITE_CANTOPEN: _MAKE_WRITABLE,
     sqlite3.SQLITE_PERM: _MAKE_WRITABLE,
     sqlite3.SQLITE_READONLY: _MAKE_WRITABLE,
-    sqlite3.SQLITE_FULL: 'Make room on its file system.',
-    sqlite3.SQLITE_IOERR: 'Look into the kernel log for its file system.',
+    sqlite3.SQLITE_FULL: 'Free space on the file system of the ledger.',
+    sqlite3.SQLITE_IOERR: 'Look for its file system in the kernel log.',
     sqlite3.SQLITE_BUSY: _CLOSE_OTHERS,
     sqlite3.SQLITE_LOCKED: _CLOSE_OTHERS,
 }
@@ -414,6 +414,6 @@ def _advise(err: Exception) -> str:
     code = getattr(err, 'sqlite_errorcode', 0) & 0xFF
     return _EFFECT + _OUTSIDE.get(
         sqlite3.SQLITE_PERM if isinstance(err, OSError) else code,
-        'A damaged file may be moved away when no server of this host holds '
-        'anything.',
+        'If the file is damaged, it may be moved away when no server of this '
+        'host holds resources.',
     )

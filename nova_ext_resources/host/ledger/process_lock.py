@@ -32,8 +32,8 @@ LOG = logging.getLogger(__name__)
 FILE_MODE = 0o600
 
 _USED = (
-    'another process of this machine{which} uses it; stop that process, or '
-    'set another [ext_resources] ledger_path for this one'
+    'another process of this machine{which} uses the ledger; stop the other '
+    'process, or set another [ext_resources] ledger_path for this service'
 )
 
 #: Process, user and group of the other end of a socket.
@@ -98,8 +98,8 @@ def _take_name(path: str) -> contextlib.ExitStack:
             if err.errno == errno.EADDRINUSE:
                 _check_holder(path, name)
             LOG.warning(
-                'Ledger %(path)s: cannot take the lock that protects it also '
-                'after a deletion of its files: %(err)s',
+                'Ledger %(path)s: cannot take the lock that protects the '
+                'ledger even after its files are deleted: %(err)s',
                 {'path': path, 'err': err},
             )
         return guard.pop_all()

@@ -107,10 +107,10 @@ def downgrade(db: sqlite3.Connection) -> None:
     ).fetchall()
     if moved:
         raise VersionError(
-            'nothing was changed, because servers move between hosts, which '
-            'version 1 cannot record; start nova-compute of this release, '
-            'confirm or revert the moves of these servers, and run this '
-            'again: '
+            'nothing was changed, because servers are being moved between '
+            'hosts, and version 1 of the ledger cannot record moves; start '
+            'nova-compute of this release, confirm or revert the moves of '
+            'these servers, and run this command again: '
             f'{", ".join(one["server_uuid"] for one in moved)}'
         )
     # Else dropping the table would delete the assignments as well.
@@ -132,8 +132,8 @@ def check_version(db: sqlite3.Connection) -> int:
     version: int = db.execute('PRAGMA user_version').fetchone()[0]
     if not 0 <= version <= VERSION:
         raise VersionError(
-            f'it has version {version}, this release writes {VERSION}; '
-            'install the package that wrote it'
+            f'the ledger has version {version}, but this release writes '
+            f'version {VERSION}; install the package that wrote the ledger'
         )
     return version
 

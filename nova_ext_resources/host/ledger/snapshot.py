@@ -76,9 +76,9 @@ def _blame_folder(
 ) -> exception.LedgerNotChecked:
     return exception.LedgerNotChecked(
         path=path,
-        reason='it was not checked, because it could not be copied to the '
-        f'folder for temporary files: {err}. Make room there, or name another '
-        'folder in the environment variable TMPDIR',
+        reason='the ledger was not checked, because it could not be copied to '
+        f'the folder for temporary files: {err}. Free space there, or name '
+        'another folder in the environment variable TMPDIR',
     )
 
 
@@ -100,12 +100,12 @@ def _read(path: str) -> tuple[bytes, bytes]:
                 return content
     except OSError as err:
         raise exception.LedgerError(
-            path=path, reason=f'it cannot be read: {err}'
+            path=path, reason=f'the ledger cannot be read: {err}'
         ) from err
     raise exception.LedgerNotChecked(
         path=path,
-        reason='it was not checked, because nova-compute changed it during '
-        'each read. Try again',
+        reason='the ledger was not checked, because nova-compute changed it '
+        'during each read. Try again',
     )
 
 

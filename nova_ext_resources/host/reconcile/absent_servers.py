@@ -115,11 +115,11 @@ def _explain_elsewhere(
             'while Nova has the server on no host (for example after a failed '
             'unshelve or create, if the hypervisor could not end the guest). '
             f"Host {host} keeps the server's resources, and refuses to build "
-            'the server again. End the guest on the host, with libvirt by '
-            f'"virsh destroy {entry.server_uuid}" and "virsh undefine '
-            f'{entry.server_uuid}": the resources are released after the next '
-            'comparison with Nova. See guest_here_server_elsewhere in the '
-            'documentation'
+            'the server again. End the guest on the host (with libvirt: '
+            f'"virsh destroy {entry.server_uuid}", then "virsh undefine '
+            f'{entry.server_uuid}"). The resources are released after the '
+            'next comparison with Nova. See guest_here_server_elsewhere in '
+            'the documentation'
         )
     return (
         f'the guest of server {entry.server_uuid} is on host {host}, while '
@@ -127,7 +127,7 @@ def _explain_elsewhere(
         f"progress explains the difference. Host {host} keeps the server's "
         'resources. Do not start, reboot or migrate the server: Nova would '
         f'start a second guest on host {nova_host}. Nova has no operation to '
-        'correct this: decide which guest is to stay, and see '
+        'correct this: decide which guest to keep, and see '
         'guest_here_server_elsewhere in the documentation'
     )
 
@@ -135,21 +135,20 @@ def _explain_elsewhere(
 def _explain_doubt(host: str, entry: assignment.Entry) -> str:
     words = (
         f'Nova does not continue migration {entry.consumer_uuid} of server '
-        f'{entry.server_uuid}, and host {host} still keeps the resources'
+        f'{entry.server_uuid}, but host {host} still keeps the resources'
     )
     if _is_coming(entry):
         return (
-            f'{words} that it has claimed for the server, because the server '
-            'may still move to this host. If the alarm stays, look at the '
-            'migration and at the allocations of both uuids, see '
-            'migration_unclear in the documentation'
+            f'{words} claimed for the server, because the server may still '
+            'move to this host. If the alarm stays, look at the migration and '
+            'at the allocations of both uuids, see migration_unclear in the '
+            'documentation'
         )
     return (
-        f'{words} that the server had before, because nothing proves whether '
-        'the server still needs them. If the server is in ERROR, reboot it '
-        'hard. Otherwise, and if the alarm stays, look at the migration and '
-        'at the allocations of both uuids, see migration_unclear in the '
-        'documentation'
+        f'{words} that the server had before, because the server may still '
+        'need them. If the server is in ERROR, reboot it hard. If it is not '
+        'in ERROR, or the alarm stays, look at the migration and at the '
+        'allocations of both uuids, see migration_unclear in the documentation'
     )
 
 
@@ -158,16 +157,16 @@ def _explain_missing(host: str, entry: assignment.Entry) -> str:
         return (
             f'host {host} holds resources for a move of server '
             f'{entry.server_uuid}, but no migration to the host is in '
-            'progress: Nova has given the move up, or has moved the server to '
-            'another host. Neither Nova nor the hypervisor has the server on '
-            'this host. If Nova has the server on another host, or nowhere, '
-            'and without a task, restart nova-compute, which then releases '
-            'the resources'
+            'progress: Nova has abandoned the move, or has moved the server '
+            'to another host. Neither Nova nor the hypervisor has the server '
+            'on this host. If Nova has the server on another host or on no '
+            'host, and shows no task for the server, restart nova-compute, '
+            'which then releases the resources'
         )
     return (
         f'server {entry.server_uuid} holds resources of host {host}, but '
         'neither Nova nor the hypervisor has the server on this host. If the '
-        'server is to be on another host, or nowhere, restart nova-compute, '
+        'server belongs on another host, or on no host, restart nova-compute, '
         'which then releases the resources'
     )
 

@@ -162,9 +162,9 @@ class AllocationSwap:
         # Nova and its message bus fail in many ways.
         except Exception as err:
             LOG.warning(
-                'Host %(host)s: cannot learn from Nova which servers are '
-                'being built here; no allocations are exchanged between them: '
-                '%(err)s',
+                'Host %(host)s: cannot read from Nova which servers are being '
+                'built on this host; no allocations are exchanged between '
+                'these servers: %(err)s',
                 {'host': self._host.host, 'err': plugins.describe(err)},
             )
             return frozenset()

@@ -55,9 +55,9 @@ def finish(
             _finish_one(host, before, entry, role)
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: could not release or return resources of '
-                'server %(uuid)s or of its move; this will be retried: '
-                '%(err)s',
+                'Host %(host)s: could not release or give back resources of '
+                'server %(uuid)s, or resources kept for its move; this will '
+                'be retried: %(err)s',
                 {'host': host.host, 'uuid': entry.server_uuid, 'err': err},
             )
 
@@ -85,19 +85,19 @@ def _finish_one(
         _log(host, entry, 'releasing its resources here')
         is_done = bool(host.release_gone([entry]))
     elif role is Role.RETURNED:
-        _log(host, entry, 'it gets its resources back')
+        _log(host, entry, 'the server gets its resources back')
         is_done = host.unpark(
             entry.server_uuid, entry.consumer_uuid, before=before
         )
     elif role is Role.ARRIVED:
-        _log(host, entry, 'it has arrived, and keeps its resources')
+        _log(host, entry, 'the server has arrived, and keeps its resources')
         is_done = host.apply(entry.server_uuid, before=before)
     if not is_done:
         _log(
             host,
             entry,
-            'but the server is being started, or its entry has changed: '
-            'nothing is done',
+            'nothing is done, because the server is being started, or its '
+            'entry has changed',
         )
 
 
@@ -105,7 +105,7 @@ def _log(
     host: manager.ClaimManager, entry: assignment.Entry, what: str
 ) -> None:
     LOG.warning(
-        'Host %(host)s: without notice from Nova, a move of server %(uuid)s '
-        'has ended, or the server was deleted or is on no host; %(what)s',
+        'Host %(host)s: a move of server %(uuid)s has ended, or the server '
+        'was deleted or is on no host, without a notice from Nova; %(what)s',
         {'host': host.host, 'uuid': entry.server_uuid, 'what': what},
     )

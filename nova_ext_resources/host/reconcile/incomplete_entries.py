@@ -132,7 +132,11 @@ class IncompleteEntries:
         try:
             found = self._client.get_allocations(uuid).resources
         except exception.PlacementError as err:
-            LOG.debug('Not known what %s has elsewhere: %s', uuid, err)
+            LOG.debug(
+                'Allocations of server %s are not known: %s',
+                uuid,
+                err,
+            )
             return frozenset()
         own = {*host.view.keys, host.node.uuid}
         others = (one for rp_uuid, one in found.items() if rp_uuid not in own)
@@ -142,8 +146,8 @@ class IncompleteEntries:
         return alarm.Problem(
             alarm=alarm.NOT_RECORDED,
             subject=uuid,
-            text=f'server {uuid} has {" and ".join(missing)} that its flavor '
-            f'requests on host {self._host.host}. This happens if the guest '
-            'did not start after a resize, and Nova restored the former '
-            'flavor. Resize the server to another flavor',
+            text=f'server {uuid} on host {self._host.host} has only '
+            f'{" and ".join(missing)} that its flavor requests. This happens '
+            'after a resize, if the guest did not start and Nova restored the '
+            'former flavor. Resize the server to another flavor',
         )

@@ -75,8 +75,8 @@ class Migrations:
         self._failed[server_uuid] = type(err)
         if not is_known:
             LOG.warning(
-                'Host %(host)s: cannot learn from Nova which migrations of '
-                'server %(server)s it has given up; this will be retried: '
+                'Host %(host)s: cannot read from Nova which migrations of '
+                'server %(server)s Nova has abandoned; this will be retried: '
                 '%(failure)s',
                 {
                     'host': self._host,

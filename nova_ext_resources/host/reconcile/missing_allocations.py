@@ -118,7 +118,10 @@ class MissingAllocations(worker.Worker):
             self._failures.clear()
         except exception.PlacementError as err:
             # The publisher's alarm says so.
-            LOG.debug('Not compared with placement: %(err)s', {'err': err})
+            LOG.debug(
+                'Placement was not compared: %(err)s',
+                {'err': err},
+            )
             self._failures.clear()
             # What may be over meanwhile begins anew.
             self._debounce.observe({}, lambda uuid, _: uuid in self._found)

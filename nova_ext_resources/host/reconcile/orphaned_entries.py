@@ -63,10 +63,10 @@ def find_age(
     if age < least:
         LOG.warning(
             'Host %(host)s: [ext_resources] orphaned_entry_age = %(age)d is '
-            'too short; %(least)d is used. It must not be less than [DEFAULT] '
-            'long_rpc_timeout = %(timeout)d, nor than twice the %(pause)d '
-            'seconds between two comparisons with Nova. Raise it to end this '
-            'warning',
+            'too short; %(least)d is used. The value must be at least '
+            '[DEFAULT] long_rpc_timeout = %(timeout)d, and at least twice the '
+            '%(pause)d seconds between two comparisons with Nova. Raise the '
+            'option to end this warning',
             {
                 'host': host,
                 'age': age,
@@ -223,8 +223,8 @@ class OrphanedEntries:
             return ''
         # Without the counts, which change: each text is logged when it is new.
         return (
-            'Nova has no server for most of the entries of this host. It may '
-            'have answered from an empty or a restored database, or for '
+            'Nova has no server for most of the entries of this host. Nova '
+            'may have answered from an empty or a restored database, or for '
             'another cell. Check the database first. If the servers are '
             'really gone, restart nova-compute, which then releases their '
             'resources'
@@ -310,7 +310,7 @@ class OrphanedEntries:
             return words
         return (
             'One of the next comparisons with Nova examines the entry; each '
-            f'examines {MAX_EXAMINED} entries at most'
+            f'comparison examines at most {MAX_EXAMINED} entries'
         )
 
     def _find_remedy(
@@ -330,7 +330,7 @@ class OrphanedEntries:
         if count == MAX_REPAIRED:
             return (
                 'One of the next comparisons with Nova releases the entry; '
-                f'each releases {MAX_REPAIRED} entries at most'
+                f'each comparison releases at most {MAX_REPAIRED} entries'
             )
         return ''
 
@@ -357,9 +357,9 @@ class OrphanedEntries:
         )
         if all(words not in said for _one, said in self._found.values()):
             LOG.warning(
-                'Host %(host)s: Nova or the hypervisor does not answer about '
-                'orphaned entries. None is released now; this will be '
-                'retried: %(err)s',
+                'Host %(host)s: Nova or the hypervisor does not answer '
+                'questions about orphaned entries. No entry is released now; '
+                'this will be retried: %(err)s',
                 {'host': self._host.host, 'err': plugins.describe(err)},
             )
         return words
@@ -413,10 +413,10 @@ class OrphanedEntries:
         try:
             found = self._client.get_allocations(entry.consumer_uuid).resources
         except exception.PlacementError as err:
-            left = f'is not known, because placement does not answer: {err}'
+            left = f'not known, because placement does not answer: {err}'
         # A bug; the release is done, and what is found of others stays.
         except Exception:
-            left = 'is not known. Please report this bug'
+            left = 'not known. Please report this bug'
             LOG.exception(
                 'Host %(host)s: could not read the allocations of '
                 '%(consumer)s in placement',
@@ -431,10 +431,11 @@ class OrphanedEntries:
             )
         if left:
             LOG.warning(
-                'Host %(host)s: placement has still allocated %(left)s to '
-                '%(consumer)s on this host, although its orphaned entry was '
-                'released. This allocation is not changed automatically. If '
-                'it stays, the alarm stale_allocation says what to do',
+                'Host %(host)s: the orphaned entry of %(consumer)s was '
+                'released; its allocations of this host that are left in '
+                'placement: %(left)s. Allocations are not changed '
+                'automatically. If they stay, the alarm stale_allocation says '
+                'what to do',
                 {
                     'host': self._host.host,
                     'consumer': entry.consumer_uuid,
@@ -464,12 +465,12 @@ def _stop(doubt: str) -> str:
 
 def _refuse(entry: assignment.Entry, found: deletion_evidence.Evidence) -> str:
     advice = f'. {_advise(entry)}' if found.is_restart_safe else ''
-    return f'It is not released now: {found.words}{advice}'
+    return f'The entry is not released now: {found.words}{advice}'
 
 
 def _advise(entry: assignment.Entry) -> str:
     if entry.consumer_uuid == entry.server_uuid:
-        when = 'If the server is to be on another host, or nowhere'
+        when = 'If the server belongs on another host, or on no host'
     else:
         when = 'If its migration has ended'
     return f'{when}, restart nova-compute, which then releases the entry'

@@ -44,7 +44,7 @@ _NOT_PUBLISHED = (
     'nothing was published since the start, so the inventory of the compute '
     'node itself is unknown'
 )
-_IN_DOUBT = 'it is not certain which of the units in use are its own'
+_IN_DOUBT = 'it is not certain which units in use belong to the server'
 
 Requests = Mapping[str, assignment.ClaimRequest]
 
@@ -245,13 +245,16 @@ class RebuildEntries:
         root = request.allocations.get(self._host.node.uuid, {})
         if on_root := own & root.keys():
             names = ' and '.join(sorted(on_root))
-            return f'it holds {names} on the compute node itself', _MOVE
+            return (
+                f'the server holds {names} on the compute node itself',
+                _MOVE,
+            )
         if own & frozenset[str]().union(*request.allocations.values()):
             # Built when other software offered the same.
             self._drop(request.consumer_uuid)
             return '', ''
         names = ' and '.join(sorted(own))
-        return f'placement has allocated no {names} to it', _ALLOCATE
+        return f'placement has allocated no {names} to the server', _ALLOCATE
 
     def _log_restored(self, uuid: str, is_applied: bool) -> None:
         LOG.warning(
@@ -271,9 +274,9 @@ def _make_problem(
     uuid: str, reason: str, is_applied: bool, advice: str
 ) -> alarm.Problem:
     state = (
-        'Its applied units stay, and no other server gets them'
+        'The server keeps its applied units, and no other server gets them'
         if is_applied
-        else 'Nothing is applied for it'
+        else 'Nothing is applied for the server'
     )
     return alarm.Problem(
         alarm=alarm.NOT_RECORDED,

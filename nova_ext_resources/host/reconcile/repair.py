@@ -48,10 +48,9 @@ class Recoveries:
         problem = alarm_mod.Problem(
             alarm=alarm_mod.APPLIED_AGAIN,
             subject=consumer_uuid,
-            text=f'server {consumer_uuid} was for a while without resources '
-            'that are allocated to it: they were missing or changed, and are '
-            f'applied again: {what}. Find out which program has removed or '
-            'changed them',
+            text=f'resources of server {consumer_uuid} were missing or '
+            f'changed for a while, and are applied again: {what}. Find out '
+            'which program has removed or changed these resources',
         )
         self._problems[consumer_uuid] = (self._clock.monotonic(), problem)
 
@@ -384,8 +383,8 @@ class HostRepair:
             released = host.release_gone(entries)
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: could not release the resources of all these '
-                'servers: %(err)s',
+                'Host %(host)s: could not release the resources of at least '
+                'one of these servers: %(err)s',
                 {'host': host.host, 'err': err},
             )
         else:

@@ -81,9 +81,9 @@ class GuestList:
         if self._logged.note(failure):
             LOG.warning(
                 'Host %(host)s: the hypervisor does not report which guests '
-                'run. Until it does, their processes are found only by '
-                '"-uuid" in the command line. A server without such a process '
-                'is not started; if it runs, its threads stay in their '
-                'groups: %(err)s',
+                'run. Until the hypervisor does, guests are found only by '
+                '"-uuid" in the command lines of processes. If no process is '
+                'found, the server is not started; if the server runs '
+                'already, its threads stay in their groups: %(err)s',
                 {'host': self._host, 'err': failure},
             )

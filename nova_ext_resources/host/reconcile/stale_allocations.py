@@ -181,8 +181,8 @@ class StaleAllocations(worker.Worker):
             alarm=alarm.STALE_ALLOCATION,
             subject=uuid,
             text=f'placement has allocated {amounts} of host '
-            f'{self._host.host} to {uuid}, which holds no resources there: '
-            f'{reason}. No other server gets these units. See '
+            f'{self._host.host} to {uuid}, which holds no resources on the '
+            f'host: {reason}. No other server gets these units. See '
             'stale_allocation in the documentation before you delete any '
             'allocation',
         )

@@ -33,8 +33,9 @@ from nova_ext_resources import worker
 LOG = logging.getLogger(__name__)
 
 _NOT_BY_AGENT = (
-    'only a nova-compute with a driver of this package can do this. Run it '
-    'here, or leave this class to the compute node and disable its plugin'
+    'only a nova-compute with a driver of this package can move the '
+    'inventory. Run this nova-compute here, or leave the class to the compute '
+    'node and disable its plugin'
 )
 
 #: Seed of the uuid of a host without a compute node, which is published
@@ -121,10 +122,10 @@ class HostAgent(worker.Worker):
         raise exception.InvalidConfiguration(
             option='[ext_resources] ledger_path',
             value=path,
-            reason=f'{number} servers have units in it from a nova-compute '
-            'with a driver of this package, and the agent would never '
-            'release them. Start that nova-compute again; or first move '
-            'these servers and the file away',
+            reason=f'the ledger has units of {number} servers from a '
+            'nova-compute with a driver of this package, and the agent would '
+            'never release these units. Start that nova-compute again; or '
+            'first move these servers and the file away',
         )
 
     def start(self, pause: float = 0.0) -> None:
@@ -196,17 +197,17 @@ class HostAgent(worker.Worker):
             raise exception.InvalidConfiguration(
                 option='[ext_resources] inventory_providers',
                 value=', '.join(sorted(classes)),
-                reason=f'host {self._name} has no compute node, below which '
-                'these resources would be published; use only shared_pool, '
-                'and definitions that name bare-metal nodes',
+                reason=f'host {self._name} has no compute node, but these '
+                'resources are published below a compute node; use only '
+                'shared_pool, and definitions that name bare-metal nodes',
             )
         if traits := self.host.found.node_traits:
             raise exception.InvalidConfiguration(
                 option='[ext_resources] inventory_providers',
                 value=', '.join(sorted(traits)),
                 reason='only nova-compute writes these traits of the compute '
-                'node. Run it with a driver of this package, or write a '
-                'provider configuration file with '
+                'node. Run nova-compute with a driver of this package, or '
+                'write a provider configuration file with '
                 'nova-ext-resources-provider-config',
             )
 
@@ -264,7 +265,7 @@ def check(conf: cfg.ConfigOpts, state_path: str) -> None:
         raise exception.InvalidConfiguration(
             option='[ext_resources] inventory_providers',
             value='',
-            reason='it is empty; name the plugins that discover the '
+            reason='the option is empty; name the plugins that discover the '
             'resources of the host',
         )
     plugins.load_classes(

@@ -258,7 +258,7 @@ class Health:
                 alarm_mod.Problem(
                     alarm=alarm_mod.NOT_MONITORED,
                     subject=uuid,
-                    text=f'server {uuid} is not measured, or not fully: '
+                    text=f'server {uuid} is not measured, or only in part: '
                     f'{reason}',
                 )
                 for uuid, reason in sorted(sweep.problems.items())
@@ -322,9 +322,9 @@ class Health:
                 yield alarm_mod.Alarm(
                     name=alarm_mod.THREAD_FAILED,
                     subject=one.THREAD,
-                    text=f'{failed.rounds} rounds of the thread {one.THREAD} '
-                    f'in a row have failed: {failed.reason}. The log of the '
-                    'service has the reason; the next round starts '
+                    text=f'the last {failed.rounds} rounds of thread '
+                    f'{one.THREAD} have failed: {failed.reason}. The log of '
+                    'the service has the reason; the next round starts '
                     'automatically',
                     since=failed.since,
                 )
@@ -347,7 +347,7 @@ class Health:
 _STATS_CUT = alarm_mod.Problem(
     alarm=alarm_mod.STATS_CUT,
     text='the state of the providers and resource classes is too large for '
-    'Nova to send to the scheduler; only totals are published there',
+    'Nova to send to the scheduler; the scheduler gets only totals',
 )
 
 
@@ -355,7 +355,7 @@ def _explain_left_out(resource: str) -> alarm_mod.Problem:
     return alarm_mod.Problem(
         alarm=alarm_mod.RESOURCES_LEFT_OUT,
         subject=resource,
-        text=f'the present state of {resource} could not be read. Its former '
-        'state is still used, and nothing is deleted from placement. Correct '
-        'the reason in the log of nova-compute',
+        text=f'the current state of {resource} could not be read. The last '
+        'known state is still used, and nothing is deleted from placement. '
+        'Correct the cause, which is in the log of nova-compute',
     )

@@ -237,11 +237,11 @@ class Periodic(worker.Worker):
                 failures += 1
                 on_failure()
                 LOG.warning(
-                    'Host %(host)s: cannot learn from Nova, the hypervisor or '
-                    'placement which servers this host has, and their '
-                    'resources. This will be retried; until then, the '
-                    'resources of deleted servers are not released, and lost '
-                    'entries are not made again: %(err)s',
+                    'Host %(host)s: cannot read the servers of this host and '
+                    'their resources from Nova, the hypervisor or placement. '
+                    'This will be retried; until then, the resources of '
+                    'deleted servers are not released, and lost entries are '
+                    'not restored: %(err)s',
                     {'host': self._host.host, 'err': plugins.describe(err)},
                 )
             delay = publisher_mod.find_delay(failures, self._interval)
@@ -250,7 +250,7 @@ class Periodic(worker.Worker):
 
     def run_round(self) -> None:
         """Discover, audit and repair, observe, have it published."""
-        self._survive('question', self._ask_again)
+        self._survive('query of Nova', self._ask_again)
         self._survive('discovery', self._host.refresh)
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)

@@ -192,8 +192,8 @@ def _explain(move: cloud_mod.NovaMigration) -> str:
     if move.kind == consumer_role.EVACUATION:
         return (
             f'the server was evacuated from {move.source}, whose nova-compute '
-            'deletes it when it starts again. If that host is gone for good, '
-            'delete its service: openstack compute service delete'
+            'deletes this allocation at its next start. If that host is gone '
+            'for good, delete its service: openstack compute service delete'
         )
     return f'migration {move.uuid} of the server is "{move.status}"'
 

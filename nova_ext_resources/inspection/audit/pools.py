@@ -44,9 +44,10 @@ def _list_of_pool(
             Kind.POOL_UNTIED,
             rp_uuid,
             finding.ask(
-                f'it lacks {" and ".join(lacks)}, so that no server gets any: '
-                'each host that reaches the pool adds this when it publishes; '
-                'find the reason on such a host'
+                f'the pool lacks {" and ".join(lacks)}, so no server gets '
+                'units of the pool: each host that reaches the pool adds the '
+                'missing parts when it publishes; find the reason on one of '
+                'these hosts'
             ),
         )
     elif not cloud.reached.get(rp_uuid, frozenset()) & cloud.roots:
@@ -57,8 +58,9 @@ def _list_of_pool(
 
 def _advise_unreached(rp_uuid: str) -> finding.AllocationVerdict:
     return finding.ask(
-        'no host reads this pool any more; when nothing of it is allocated, '
-        f'delete it: openstack resource provider delete {rp_uuid}'
+        'no host reads this pool any more; when no units of the pool are '
+        'allocated, delete the pool: openstack resource provider delete '
+        f'{rp_uuid}'
     )
 
 
@@ -85,8 +87,8 @@ def _list_of_tie(
             Kind.TIE_LOST,
             tie.rp_uuid,
             finding.ask(
-                f'it lacks the aggregate of {key}, so that no server of the '
-                'host gets any: the host adds the aggregate when it '
-                'publishes; find the reason on the host'
+                f'the provider lacks the aggregate of {key}, so no server of '
+                'the host gets units of the pool: the host adds the aggregate '
+                'when it publishes; find the reason on the host'
             ),
         )

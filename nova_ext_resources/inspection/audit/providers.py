@@ -44,15 +44,15 @@ def _list_homeless(
     if root in cloud.roots:
         return
     delete = (
-        'when nothing is allocated, delete it, those below it first: '
-        f'openstack resource provider delete {rp_uuid}'
+        'when nothing is allocated, delete the provider, after the providers '
+        f'below it: openstack resource provider delete {rp_uuid}'
     )
     if root == rp_uuid:
         yield finding.make(
             cloud,
             Kind.NO_HOST,
             rp_uuid,
-            finding.ask(f'it belongs to no host; {delete}'),
+            finding.ask(f'the provider belongs to no host; {delete}'),
         )
         return
     if cloud.unmapped:
@@ -72,7 +72,7 @@ def _explain_gone(cloud: cloud_mod.AuditedCloud, root: str) -> str:
     if name in cloud.nodes:
         return (
             f'Nova has a hypervisor {name} with another uuid, '
-            f'{cloud.nodes[name]}: correct the name or the compute_id of that '
+            f'{cloud.nodes[name]}: correct the name or the compute_id of this '
             'host, or'
         )
     return f'Nova has no hypervisor {name}'
@@ -80,8 +80,8 @@ def _explain_gone(cloud: cloud_mod.AuditedCloud, root: str) -> str:
 
 def _advise_mark() -> finding.AllocationVerdict:
     return finding.ask(
-        f'it lacks the trait {provider_obj.OWNER_TRAIT}, which nova-compute '
-        'adds when it publishes: find the reason on the host'
+        f'the provider lacks the trait {provider_obj.OWNER_TRAIT}, which '
+        'nova-compute adds when it publishes: find the reason on the host'
     )
 
 
@@ -97,8 +97,8 @@ def _list_oversold(
                 Kind.OVERSOLD,
                 owned.provider.rp_uuid,
                 finding.ask(
-                    'move or delete servers, or correct the amount where it '
-                    f'is configured; held by {_list_holders(cloud, amounts)}'
+                    'move or delete servers, or correct the configured '
+                    f'amount; held by {_list_holders(cloud, amounts)}'
                 ),
                 resource_class=name,
                 amount=more,

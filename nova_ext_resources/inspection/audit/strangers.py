@@ -39,16 +39,17 @@ def _judge(
 ) -> finding.AllocationVerdict:
     if kind not in _OF_NOVA:
         return finding.ask(
-            f'other software has it, as a consumer of type {kind}: ask its '
-            'operator'
+            f'other software has this allocation (consumer type {kind}): ask '
+            'the operator of that software'
         )
     if consumer not in cloud.absent:
-        return finding.wait('Nova may be creating it')
+        return finding.wait('Nova may be creating this consumer')
     if not all(map(cloud.is_known, cloud.allocations[consumer])):
         return finding.ask(
-            'it has resources of a host that this Nova does not have, and may '
-            'be a server of another Nova. If it is not, delete it: openstack '
-            f'resource provider allocation delete {consumer}'
+            'this consumer has resources of a host that this Nova does not '
+            'have, and may be a server of another Nova. If not, delete its '
+            'allocations: openstack resource provider allocation delete '
+            f'{consumer}'
         )
     return _find_mover(cloud, consumer) or finding.REPAIR
 
@@ -69,7 +70,7 @@ def _find_mover(
         if task or server.status == finding.ERROR:
             is_left = task and task.remedy is finding.Remedy.OPERATOR
             return (finding.ask if is_left else finding.wait)(
-                f'it may be a migration of server {server.uuid}, which is of '
-                f'its project and in {server.status}'
+                f'this consumer may be a migration of server {server.uuid}, '
+                f'which is in the same project and in status {server.status}'
             )
     return None

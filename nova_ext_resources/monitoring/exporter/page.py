@@ -158,7 +158,7 @@ def _draw_rows(
     rows: list[rows_mod.ResourceRow], marks: _Marks
 ) -> Iterator[str]:
     if not rows:
-        yield '<p>It offers nothing.</p>'
+        yield '<p>The host offers no resources.</p>'
     for provider, some in itertools.groupby(rows, lambda one: one.provider):
         yield f'<h2>{markup.escape(provider)}</h2>'
         for row in some:
@@ -231,7 +231,7 @@ def _draw_box(
 
 
 def _explain(marks: _Marks) -> Iterator[str]:
-    yield '<h2>Who has them</h2><ul>'
+    yield '<h2>Who has the units</h2><ul>'
     for one in (*marks.values(), *_REST.values()):
         yield (
             f'<li><span style="background: {one.colour}; border: 1px solid">'

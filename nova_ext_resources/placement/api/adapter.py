@@ -61,6 +61,6 @@ def _load_adapter(conf: cfg.ConfigOpts, group: str) -> ks_adapter.Adapter:
     raise exception.InvalidConfiguration(
         option=f'[{placement.GROUP.name}] auth_type',
         value=None,
-        reason='there are no credentials for placement. Set them there, or '
-        'in [placement] as Nova needs them',
+        reason='no credentials for placement are set. Set them in this group, '
+        'or in [placement], as Nova needs them',
     )

@@ -53,14 +53,14 @@ _CHECK_ENDPOINT = (
 #: Advice for errors that have one usual cause.
 _ADVICE: dict[int | str, str] = {
     'placement.duplicate_name': (
-        'if its compute node no longer exists, delete it: "openstack '
-        'resource provider list --name NAME", then "openstack resource '
-        'provider delete UUID"'
+        'if the compute node of that provider no longer exists, delete the '
+        'provider: "openstack resource provider list --name NAME", then '
+        '"openstack resource provider delete UUID"'
     ),
     401: _CHECK_CREDENTIALS,
     403: 'give the user of [ext_resources_placement] or [placement] the '
     '"service" or the "admin" role',
-    406: 'this needs placement 7.0.0 (Yoga) or newer',
+    406: 'nova-ext-resources needs placement 7.0.0 (Yoga) or newer',
 }
 
 

@@ -97,11 +97,11 @@ def find_problem(
     return alarm.Problem(
         alarm=alarm.POOL_OVERALLOCATED,
         subject=pool.name,
-        text=f'servers hold {used} {pool.resource_class} of pool '
-        f'{pool.name}, but its capacity is {capacity} (total '
-        f'{reading.total}, reserved {reserved}): placement allocates no more '
-        'of it until units are free. Make the pool larger, or move or delete '
-        'servers. If these numbers are wrong, correct the source of the pool',
+        text=f'servers hold {used} {pool.resource_class} of pool {pool.name}, '
+        f'but its capacity is {capacity} (total {reading.total}, reserved '
+        f'{reserved}): placement allocates no more units of the pool until '
+        'units are free. Make the pool larger, or move or delete servers. If '
+        'these numbers are wrong, correct the source of the pool',
     )
 
 

@@ -186,8 +186,9 @@ class PoolSweeper:
             # Of the last one that was deleted after that.
             raise exception.ConcurrentUpdate(
                 action=f'delete provider {listed.name}',
-                detail='placement reported it as in use, but it has no '
-                'allocations; delete the providers below it, if it has any',
+                detail='placement reported the provider as in use, but it has '
+                'no allocations; delete the providers below it, if there are '
+                'any',
             )
         return tuple(
             diff.UndeletedProvider(

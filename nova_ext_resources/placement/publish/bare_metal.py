@@ -227,10 +227,10 @@ def _explain_missing(uuid: str) -> alarm.Problem:
     (problem,) = _report(
         uuid,
         (
-            'Nova has no such node in placement, so its resources are not '
-            'published. If "openstack baremetal node list" has the node, '
-            'nova-compute reports it soon, or logs an error about it; '
-            'otherwise correct the definitions that name it',
+            'placement has no provider of this node from Nova, so its '
+            'resources are not published. If "openstack baremetal node list" '
+            'shows the node, nova-compute soon reports the node, or logs an '
+            'error; otherwise correct the definitions that name the node',
         ),
     )
     return problem
@@ -238,14 +238,14 @@ def _explain_missing(uuid: str) -> alarm.Problem:
 
 def _explain_class(name: str) -> str:
     return (
-        f'{name} is the resource class of a node itself, and is left out; '
-        'define it with another name'
+        f'resource class {name} is left out, because it is the class of a '
+        'node itself; define the resource with another name'
     )
 
 
 def _explain_trait(name: str, uuid: str) -> str:
     return (
-        f'trait {name} is left out, because the node lacks it in ironic, and '
-        'ironic would refuse to deploy servers that require it; run '
-        f'"openstack baremetal node add trait {uuid} {name}"'
+        f'trait {name} is left out, because the node lacks this trait in '
+        'ironic, and ironic would refuse to deploy servers that require the '
+        f'trait; run "openstack baremetal node add trait {uuid} {name}"'
     )

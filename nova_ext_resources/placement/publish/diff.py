@@ -86,14 +86,15 @@ class UndeletedProvider:
             consumers = ', '.join(map(describe, self.consumers))
             return (
                 f'{self.resource_class} of provider {self.name} no longer '
-                'exists or is no longer configured, but is held by '
-                f'{consumers}: it is kept, closed to other servers, until '
-                'these are deleted or moved away'
+                'exists or is no longer configured, but is still held by '
+                f'{consumers}: the inventory is kept, closed to other '
+                'servers, until these consumers are deleted or moved away'
             )
         return (
             f'provider {self.name} no longer exists or is no longer '
-            'configured. It is kept until the providers below it, which other '
-            f'software has created, are deleted: {", ".join(self.children)}'
+            'configured. The provider is kept until its child providers, '
+            'which other software has created, are deleted: '
+            f'{", ".join(self.children)}'
         )
 
 

@@ -65,10 +65,12 @@ class Memory:
             with open(self.path, encoding='utf-8') as file:
                 checksum, _newline, text = file.read().partition('\n')
             if checksum != _sum(text):
-                raise ValueError('it is damaged')
+                raise ValueError('the file is damaged')
             data = foreign_data.load_json(text)
             if (data['version'], data['node']) != (VERSION, node_uuid):
-                raise ValueError('another version or compute node wrote it')
+                raise ValueError(
+                    'another version or compute node wrote the file'
+                )
             return {one['rp_uuid']: _load(one) for one in data['providers']}
         except FileNotFoundError:
             return {}
@@ -78,8 +80,8 @@ class Memory:
             exception.InvalidResource,
         ) as err:
             LOG.info(
-                '%(path)s is not used, so that placement is read instead: '
-                '%(err)s',
+                '%(path)s is not used; all providers are read from placement '
+                'instead: %(err)s',
                 {'path': self.path, 'err': err},
             )
             return {}
@@ -275,13 +277,14 @@ class ProviderTreeReader:
             raise exception.NotFound(
                 action=f'show the provider of compute node '
                 f'{node.hypervisor_hostname} ({node.uuid})',
-                detail='it does not exist yet. nova-compute creates it '
-                'shortly after its first start; extended resources are '
-                'published as soon as it exists. If it is missing for more '
-                'than a few minutes, look for ResourceProviderCreationFailed '
-                'in the log of nova-compute, and for a resource provider of '
-                'the same name and another uuid: openstack resource provider '
-                f'list --name {node.hypervisor_hostname}',
+                detail='the provider does not exist yet. nova-compute creates '
+                'the provider shortly after its first start; extended '
+                'resources are published as soon as the provider exists. If '
+                'it is missing for more than a few minutes, look for '
+                'ResourceProviderCreationFailed in the log of nova-compute, '
+                'and for a resource provider of the same name and another '
+                'uuid: openstack resource provider list --name '
+                f'{node.hypervisor_hostname}',
             )
         self._foreign &= uuids
         for gone in self.providers.keys() - uuids:

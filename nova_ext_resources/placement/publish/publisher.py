@@ -357,8 +357,8 @@ class Publisher(worker.Worker):
         )
         if self._logged.note(undeleted, 'undeleted'):
             LOG.warning(
-                'Host %(host)s: not removed from placement, because it is in '
-                'use: %(held)s',
+                'Host %(host)s: resources in use were not removed from '
+                'placement: %(held)s',
                 {
                     'host': self._host,
                     'held': undeleted,

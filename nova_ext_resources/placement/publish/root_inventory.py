@@ -71,8 +71,8 @@ class RootClasses:
             raise exception.PlacementRefused(
                 action=f'set inventories of {below.name}',
                 detail=f'{", ".join(moved)} of the compute node itself '
-                'changed after this round had read it. The next round reads '
-                'it again, some seconds later.',
+                'changed after this round had read the inventory. The next '
+                'round reads the inventory again, some seconds later.',
             )
 
     def _list_classes(self, rp_uuid: str) -> frozenset[str]:

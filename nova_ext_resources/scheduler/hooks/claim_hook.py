@@ -94,8 +94,8 @@ def install() -> None:
         'claim_resources',
         ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req'],
         _wrap,
-        'requests at the same time may get the same host, and the same room '
-        'beside a reservation',
+        'simultaneous requests may get the same host, and the same free '
+        'resources beside a reservation',
     )
 
 
@@ -156,8 +156,8 @@ class Claimed:
             nova_exc.NovaException,
         ) as err:
             LOG.warning(
-                'Cannot look again whether server %(server)s (request '
-                '%(request)s) leaves what is promised: %(err)r',
+                'Cannot check again whether server %(server)s (request '
+                '%(request)s) leaves the promised resources free: %(err)r',
                 {**self._names, 'err': err},
             )
             return True
@@ -251,18 +251,18 @@ class Claimed:
         if held.keys() - alloc_req['allocations'].keys():
             LOG.warning(
                 'Server %(server)s (request %(request)s) keeps its claim of '
-                '%(name)s of provider %(rp_uuid)s, because it has another '
-                'host, too, as in an evacuation; less is left there than is '
-                'promised.',
+                '%(name)s of provider %(rp_uuid)s, because the server also '
+                'has allocations of another host, as in an evacuation; fewer '
+                'resources are left there than are promised.',
                 {**self._names, 'name': place[1], 'rp_uuid': place[0]},
             )
             return False
         client.delete_allocation_for_instance(context, server, force=True)
         LOG.info(
-            'Server %(server)s (request %(request)s) gives its claim of '
-            '%(name)s of provider %(rp_uuid)s back: another scheduler has '
-            'claimed there at the same time, and together they would leave '
-            'less than is promised.',
+            'Server %(server)s (request %(request)s) gives back its claim of '
+            '%(name)s of provider %(rp_uuid)s: another scheduler made a claim '
+            'there at the same time, and both claims together would leave '
+            'less than the promised resources.',
             {
                 **self._names,
                 'name': place[1],

@@ -204,7 +204,7 @@ _WRAPPED = {
     '_get_all_host_states': (
         ['self', 'context', 'spec_obj', 'provider_summaries'],
         _keep_summaries,
-        "free resources are read from the hosts' reports, which are late",
+        'free resources are read from late reports of the hosts',
     ),
     '_get_sorted_hosts': (
         ['self', 'spec_obj', 'host_states', 'index'],
@@ -216,7 +216,7 @@ _WRAPPED = {
         ['self', 'selected_hosts', 'spec_obj', 'hosts', 'index', 'num_alts'],
         _narrow_alternates,
         (
-            'when a build fails, its server may get resources that are '
+            'after a failed build, the server may get resources that were '
             'promised meanwhile'
         ),
     ),
@@ -250,8 +250,8 @@ def replace_function(
             return
     LOG.error(
         '%(owner)s of this Nova has no %(name)s(%(arguments)s): %(loss)s. '
-        'Install a release of nova-ext-resources that is for this release of '
-        'Nova.',
+        'Install a release of nova-ext-resources that supports this release '
+        'of Nova.',
         {
             'owner': owner.__name__,
             'name': name,

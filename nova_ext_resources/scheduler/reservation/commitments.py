@@ -203,8 +203,8 @@ class Followed:
             return True
         if begun < self._answered:
             LOG.info(
-                'A read of the reservations failed; others that began later '
-                'have succeeded: %s',
+                'A read of the reservations failed, but later reads have '
+                'succeeded: %s',
                 failure,
             )
         else:
@@ -254,14 +254,14 @@ class Followed:
         if has_read:
             LOG.warning(
                 'Reservations cannot be read for %(seconds)d seconds: %(err)s '
-                'What was read last holds, and no server with a reservation '
-                'is placed.',
+                'The reservations that were read last stay valid, and no '
+                'server with a reservation is placed.',
                 {'err': err, 'seconds': seconds},
             )
         else:
             LOG.error(
                 'Reservations cannot be read for %(seconds)d seconds: %(err)s '
-                'It is not known what is promised, so no server is placed at '
-                'all.',
+                'The promised resources are not known, so no server is placed '
+                'at all.',
                 {'err': err, 'seconds': seconds},
             )

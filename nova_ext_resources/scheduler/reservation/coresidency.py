@@ -249,14 +249,14 @@ def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
     advice = (
         'cancel the reservation and reserve again'
         if is_free
-        else 'one of its servers comes to the host at this moment'
+        else 'a server of the reservation is just coming to the host'
     )
     return exception.Shortfall(
         rp_uuid=place[0],
         resource_class=place[1],
         requested=amount,
-        reason=f'the host was created anew since reservation '
-        f'{promise.request.key} was planned on it, and has other resource '
-        f'providers now; {advice}',
+        reason='the host was created again after reservation '
+        f'{promise.request.key} was planned on it, and now has other resource '
+        f'providers; {advice}',
         is_permanent=is_free,
     )

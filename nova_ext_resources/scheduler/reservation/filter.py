@@ -44,14 +44,14 @@ LOG = logging.getLogger(__name__)
 _AWAY = 'the database of the reservations does not answer; try again later'
 
 _UNKNOWN = (
-    'It is not known what is reserved, because the database of the '
+    'The reserved resources are not known, because the database of the '
     'reservations does not answer; try again later'
 )
 
 _PROMISED = (
-    'the room on all hosts that would do is promised to reservations while '
-    f'this server is there. Let it end before, by {lease.HINT} or by its '
-    'flavor, use a reservation, or try again later'
+    'all suitable hosts have promised their free resources to reservations '
+    'during the lifetime of this server. Give the server an earlier end, by '
+    f'{lease.HINT} or by its flavor, use a reservation, or try again later'
 )
 
 
@@ -214,8 +214,8 @@ class ReservationFilter(filters.BaseHostFilter):
             reason = self._take(hosts, spec_obj, key, read)
         except exception.StoreError as err:
             LOG.warning(
-                'Reservation %(key)s has no slot for server %(server)s: '
-                '%(err)s',
+                'Could not take a slot of reservation %(key)s for server '
+                '%(server)s: %(err)s',
                 {'key': key, 'err': err, 'server': server},
             )
             reason = _AWAY
@@ -226,8 +226,8 @@ class ReservationFilter(filters.BaseHostFilter):
             return self._keep_moving(hosts, spec_obj, key, reason, read.now)
         if is_move is None:
             reason += (
-                '; whether this server only moves is not known, because the '
-                'database of Nova does not answer'
+                '; the database of Nova does not answer, so it is not known '
+                'whether this server is only being moved'
             )
         return self._refuse(spec_obj, ongoing, reason)
 
@@ -401,9 +401,10 @@ class ReservationFilter(filters.BaseHostFilter):
         if taken is not None and taken[1].during.end > now:
             end = taken[1].during.end
         LOG.info(
-            'Server %(server)s (request %(request)s) moves, and gets no other '
-            'slot of its reservation %(key)s: %(reason)s. It may have any '
-            'host where nothing is promised until %(end)s.',
+            'Server %(server)s (request %(request)s) is being moved, and gets '
+            'no other slot of its reservation %(key)s: %(reason)s. The server '
+            'may get any host with resources that are not promised until '
+            '%(end)s.',
             {
                 'key': key,
                 'reason': reason,

@@ -68,9 +68,9 @@ class InventorySnapshots:
         if reason and reason != self._failure:
             LOG.warning(
                 "Cannot record the hosts' published resources for reservation "
-                'planning: %(reason)s. This is tried again each minute. The '
-                'former record is used for up to %(age)d minutes; then plans '
-                'go by amounts alone.',
+                'planning: %(reason)s. This is retried every minute. The last '
+                'record is used for up to %(age)d minutes; after that, '
+                'reservations are planned by amounts alone.',
                 {
                     'reason': reason.rstrip('.'),
                     'age': publications.MAX_AGE_SECONDS // 60,
@@ -213,7 +213,7 @@ def _add_task() -> None:
         manager.SchedulerManager._add_periodic_task(note_published)
     except AttributeError:
         LOG.error(
-            'SchedulerManager of this Nova takes no periodic task: '
+            'SchedulerManager of this Nova accepts no periodic task: '
             'reservations are planned by amounts alone. Install a release of '
-            'nova-ext-resources that is for this release of Nova.'
+            'nova-ext-resources that supports this release of Nova.'
         )

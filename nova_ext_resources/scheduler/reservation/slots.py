@@ -71,8 +71,9 @@ class ReservedSlots:
             f'{key} from {one}' for _is_of_none, key, one in found
         )
         LOG.info(
-            'Reservation %(name)s cannot be used now. The project of the '
-            'server has of this name, and not over: %(known)s.',
+            'Reservation %(name)s cannot be used now. Present and future '
+            'reservations of this name for the project of the server: '
+            '%(known)s.',
             {'name': name, 'known': known or 'none'},
         )
         return None
@@ -138,9 +139,9 @@ class ReservedSlots:
         for one in random.sample(old, min(len(old), MAX_ASKED)):
             if time.monotonic() > latest:
                 LOG.warning(
-                    'Placement answers too slowly: not all servers of '
-                    'reservation %(key)s could be asked about, and slots of '
-                    'some that are gone may not be free yet.',
+                    'Placement answers too slowly: some servers of '
+                    'reservation %(key)s could not be checked, and slots of '
+                    'deleted servers may not be free yet.',
                     {'key': key},
                 )
                 break
@@ -163,8 +164,8 @@ class ReservedSlots:
         if is_freed:
             LOG.info(
                 'Freed slot %(slot)s of reservation %(reservation)s on host '
-                '%(host)s: placement has no allocations of server '
-                '%(server)s, which had it.',
+                '%(host)s: placement has no allocations of server %(server)s, '
+                'which had the slot.',
                 {
                     'slot': slot.key,
                     'reservation': key,
@@ -188,8 +189,8 @@ class ReservedSlots:
             except exception.StoreError as err:
                 LOG.warning(
                     'Cannot free slot %(slot)s of reservation %(key)s, and '
-                    'others of its request, now: %(err)s They are freed when '
-                    'they are needed.',
+                    'other slots of the same request, now: %(err)s These '
+                    'slots are freed when they are needed.',
                     {'slot': slot.key, 'key': key, 'err': err},
                 )
                 return
@@ -204,9 +205,10 @@ class ReservedSlots:
         if free >= number:
             return ''
         return (
-            f'{number} servers were asked for at once, and {free} of '
-            f'{len(planned)} of reservation {key} are free; ask for fewer, '
-            'delete some of those that exist, or reserve more'
+            f'{number} servers were requested at once, but only {free} of '
+            f'{len(planned)} servers of reservation {key} are free; request '
+            'fewer servers, delete some of the existing servers, or reserve '
+            'more'
         )
 
     def explain_none(self, key: str, hosts: Sequence[Any], now: int) -> str:
@@ -218,8 +220,8 @@ class ReservedSlots:
             return reason
         if not free:
             return (
-                f'all {len(planned)} servers of reservation {key} exist; '
-                'delete one of them, or reserve more'
+                f'all {len(planned)} servers of reservation {key} exist '
+                'already; delete one of these servers, or reserve more'
             )
         for host_state in hosts:
             for one in free:
@@ -230,7 +232,7 @@ class ReservedSlots:
                         return _explain_excess(key, excess)
         names = ', '.join(sorted({one.host for one in free}))
         return (
-            f'{len(free)} servers of reservation {key} are free, and other '
+            f'{len(free)} servers of reservation {key} are free, but other '
             f'filters, or placement, refuse their hosts ({names})'
         )
 
@@ -252,7 +254,7 @@ def _explain_gone(
         {'key': key, 'why': gone[0].describe()},
     )
     ends = [one.during.end for one in gone if not one.during.is_open]
-    begin = f'{len(free)} servers of reservation {key} are free, and their '
+    begin = f'{len(free)} servers of reservation {key} are free, but their '
     if not ends:
         return f'{begin}hosts are in maintenance; ask the operators'
     end = interval.format_time(min(ends))
@@ -264,7 +266,7 @@ def explain_unusable(name: str) -> str:
     return (
         f'there is no reservation {name} for this project now: it is unknown, '
         'has not started yet, or is over; correct the scheduler hint '
-        f'{request.HINT}, or create the server in the time of the reservation'
+        f'{request.HINT}, or create the server during the reservation'
     )
 
 
@@ -291,7 +293,7 @@ def _is_gone(consumer: str) -> bool:
     except (ks_exc.ClientException, nova_exc.NovaException) as err:
         LOG.warning(
             'Cannot ask placement whether server %(server)s still exists '
-            '(%(err)s); it keeps the slot of its reservation.',
+            '(%(err)s); the server keeps the slot of its reservation.',
             {'server': consumer, 'err': err},
         )
         return False

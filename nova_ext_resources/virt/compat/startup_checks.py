@@ -54,10 +54,10 @@ def check_nova(*, allow_untested: bool) -> None:
             'this host takes others',
         )
     LOG.warning(
-        'nova-ext-resources was tested with Nova %(tested)s, not with this '
-        'Nova %(found)s, which [ext_resources] allow_untested_nova permits. '
-        'Test one server with extended resources before this host takes '
-        'others',
+        'nova-ext-resources was tested with Nova %(tested)s, but not with '
+        'this Nova %(found)s; nova-compute starts because of [ext_resources] '
+        'allow_untested_nova. Test one server with extended resources before '
+        'this host takes others',
         {'tested': releases.describe(), 'found': found},
     )
 
@@ -90,8 +90,8 @@ def check_driver(name: str) -> None:
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
             value=name,
-            reason=f'nova-compute cannot import it ({err}); install what it '
-            'needs into the Python environment of Nova',
+            reason=f'nova-compute cannot import this driver ({err}); install '
+            'what the driver needs into the Python environment of Nova',
         ) from err
 
 
@@ -102,5 +102,5 @@ def _load(name: str) -> Any:
         option='[DEFAULT] compute_driver',
         value=f'ext_resources.{name}',
         reason='this package has no driver of that name, and nova-compute '
-        'does not start; set it to ext_resources.LibvirtDriver',
+        'does not start; set the option to ext_resources.LibvirtDriver',
     )

@@ -224,8 +224,8 @@ class Claims:
                 raise errors.HostRefused(
                     reason=(
                         'the guest would start again on its former CPUs, but '
-                        'Nova has other CPUs for it (for example after an '
-                        'interrupted move): reboot server '
+                        'Nova has other CPUs for the server (for example '
+                        'after an interrupted move): reboot server '
                         f'{errors.find_name(instance)} hard'
                     )
                 )
@@ -317,9 +317,9 @@ class Claims:
         if not self._host.view.keys.keys() & allocations.keys():
             raise errors.HostRefused(
                 reason=(
-                    f'the CPUs of server {errors.find_name(instance)} in '
-                    'Nova differ from its claimed CPUs on this host, and '
-                    'placement has no allocation of this host for it (for '
+                    f'the CPUs of server {errors.find_name(instance)} in Nova '
+                    'differ from its claimed CPUs on this host, and placement '
+                    'has no allocation of this host for the server (for '
                     'example after an interrupted move). The server is not '
                     'started without its resources: shelve and unshelve it'
                 )

@@ -61,8 +61,8 @@ class LibvirtDriver(
             importlib.import_module('libvirt')
         except ImportError as err:
             raise ImportError(
-                f'{err}: the package is libvirt-python, or python3-libvirt '
-                'of the distribution'
+                f'{err}: the missing package is libvirt-python, or '
+                'python3-libvirt of the distribution'
             ) from err
         try:
             # Part of Nova's init_host; it reads options only.

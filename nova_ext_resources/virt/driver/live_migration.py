@@ -314,9 +314,9 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         if self._ext.host.find_entry(uuid) is not None:
             LOG.warning(
                 'Host %(host)s: Nova undoes a live migration of server '
-                "%(uuid)s. The server's resources here may belong to another "
-                'migration, and stay until the comparison with Nova finds '
-                'that nothing needs them',
+                "%(uuid)s. The server's resources on this host may belong to "
+                'another migration, and stay until a comparison with Nova '
+                'finds that they are not needed',
                 {'host': self._ext.host.host, 'uuid': uuid},
             )
 

@@ -40,10 +40,10 @@ def check_source(instance: Any, known: Mapping[str, str]) -> None:
     if stats.KEY in known and stats.LIVE_KEY not in known:
         raise nova_exc.MigrationPreCheckError(
             reason=(
-                f'server {errors.find_name(instance)} has extended '
-                'resources, and the release of nova-ext-resources on its '
-                'host would not release them after a live migration: upgrade '
-                'it there, and migrate the server again'
+                f'server {errors.find_name(instance)} has extended resources, '
+                'and the version of nova-ext-resources on its host would not '
+                'release them after a live migration: upgrade '
+                'nova-ext-resources there, and migrate the server again'
             )
         )
 
@@ -73,9 +73,9 @@ def check_order(instance: Any, migration_id: int, claimed: int | None) -> None:
     """
     if claimed is not None and claimed > migration_id:
         raise nova_exc.MigrationPreCheckError(
-            reason=f'a later live migration of server '
-            f'{errors.find_name(instance)} has claimed on this host; Nova '
-            'has given this one up, and nothing needs to be done'
+            reason='a later live migration of server '
+            f'{errors.find_name(instance)} has claimed on this host; Nova has '
+            'abandoned the earlier migration, and nothing needs to be done'
         )
 
 
@@ -105,8 +105,8 @@ def check_functions(instance: Any, functions: Collection[str]) -> None:
     if functions:
         raise nova_exc.MigrationPreCheckError(
             reason=f'server {errors.find_name(instance)} has PCI devices of '
-            'its host in its guest, which cannot be migrated live: migrate '
-            'the server cold'
+            'its host in its guest, so the guest cannot be migrated live: '
+            'migrate the server cold'
         )
 
 
@@ -149,7 +149,7 @@ def translated() -> Iterator[None]:
         ) from err
     # Whatever it is: Nova would set a server that runs to ERROR.
     except Exception as err:
-        LOG.exception('A server that is migrated live is refused')
+        LOG.exception('The live migration of a server is refused')
         raise nova_exc.MigrationPreCheckError(
             reason=(
                 'the chosen host failed unexpectedly, see the log of its '

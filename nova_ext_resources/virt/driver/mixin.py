@@ -65,9 +65,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         if plain is None or cls._is_needed():
             return super().__new__(cls)
         LOG.info(
-            'No inventory provider, enforcer or metrics of '
-            'nova-ext-resources are enabled, and there is no folder '
-            "%(folder)s from a former time: Nova's own %(driver)s runs",
+            'No inventory provider, enforcer or metrics of nova-ext-resources '
+            'are enabled, and no folder %(folder)s is left from an earlier '
+            "use: Nova's own %(driver)s runs",
             {'folder': _find_state_path(), 'driver': plain.__name__},
         )
         return plain(*args, **kwargs)
@@ -370,9 +370,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         elif self._ext_claims.holds(instance):
             LOG.error(
                 'Host %(host)s: could not start server %(uuid)s '
-                '(%(operation)s), but the hypervisor has its guest, or does '
-                'not answer. The server keeps its resources here until the '
-                'guest has ended: see guest_here_server_elsewhere in the '
+                '(%(operation)s), but the hypervisor still has the guest, or '
+                'does not answer. The server keeps its resources here until '
+                'the guest has ended: see guest_here_server_elsewhere in the '
                 'documentation',
                 {
                     'host': self._ext.host.host,

@@ -36,10 +36,10 @@ class MovesMixin(mixin.ExtResourcesMixin):
         if found is None:
             LOG.error(
                 'Host %(host)s: the driver finds no resource tracker of Nova. '
-                'Servers that are resized or migrated to this host claim '
-                'after their guests are powered off, and Nova then tries no '
-                'other host. Nova also chooses CPUs without regard to caches. '
-                'Please report this bug',
+                'Servers that are resized or migrated to this host claim only '
+                'after their guests are powered off, and Nova tries no other '
+                'host if the claim fails. Nova also chooses CPUs without '
+                'regard to caches. Please report this bug',
                 {'host': host},
             )
             return

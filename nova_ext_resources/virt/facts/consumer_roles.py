@@ -265,7 +265,7 @@ def _explain(host: str, uuid: str, holding: Container[str]) -> str:
         return ''
     if instance.host == host:
         return ''
-    words = f'this is a server {_locate(instance)}'
+    words = f'the consumer is a server {_locate(instance)}'
     if servers.was_evacuated(host, uuid):
         return (
             f'{words}, after an evacuation from this host. Nova deletes this '
@@ -280,7 +280,7 @@ def _explain_migration(
     host: str, migration: Any, holding: Container[str]
 ) -> str:
     instance = servers.find(migration.instance_uuid)
-    kind = f'this is a {migration.migration_type} with status'
+    kind = f'the consumer is a {migration.migration_type} with status'
     words = f'{kind} "{migration.status}" of server {migration.instance_uuid}'
     if instance is None:
         return f'{words}, which is deleted'

@@ -35,7 +35,7 @@ def find(
         or not
     """
     if entry.server_uuid in guests or entry.consumer_uuid in guests:
-        return _doubt('the hypervisor has a guest of it')
+        return _doubt('the hypervisor has a guest of the server')
     # Before the migrations: of one that begins in between, these know.
     instance = servers.find_any(entry.server_uuid)
     if instance is None:
@@ -45,7 +45,7 @@ def find(
         return _doubt(words)
     for one in migrations.list_open(host, entry.server_uuid):
         return _doubt(
-            f'its {one.migration_type} {one.uuid} from host '
+            f'the {one.migration_type} {one.uuid} of the server from host '
             f'{one.source_compute} to {one.dest_compute} has not ended in '
             f'Nova; its status is "{one.status}"'
         )

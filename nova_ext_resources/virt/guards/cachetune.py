@@ -40,7 +40,8 @@ def check(xml: str, *, host: str, server_uuid: str) -> None:
             enforcer='libvirt',
             host=host,
             consumer_uuid=server_uuid,
-            reason=f'its domain has {found} in <cputune>, so libvirt moves '
-            'its vCPUs out of the control group of this package. Remove the '
-            'cause in Nova, or the resources of this package from its flavor',
+            reason=f'the domain of the server has {found} in <cputune>, so '
+            'libvirt moves the vCPUs out of the control group of this '
+            'package. Remove the cause in Nova, or the resources of this '
+            'package from its flavor',
         )

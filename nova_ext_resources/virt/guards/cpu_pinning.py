@@ -42,7 +42,7 @@ def check(xml: str, entry: assignment.Entry, *, host: str) -> None:
         enforcer='libvirt',
         host=host,
         consumer_uuid=entry.server_uuid,
-        reason=f'its domain is pinned to CPUs {former}, but Nova has '
-        f'{bitmask.format_list(entry.cpus)} for it (for example after '
-        'an interrupted move). Reboot it hard',
+        reason=f'the domain of the server is pinned to CPUs {former}, but '
+        f'Nova has CPUs {bitmask.format_list(entry.cpus)} for the server (for '
+        'example after an interrupted move). Reboot the server hard',
     )

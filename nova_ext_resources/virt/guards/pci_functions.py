@@ -48,7 +48,7 @@ def check(
             enforcer='libvirt',
             host=host,
             consumer_uuid=server_uuid,
-            reason='its domain was written before the server claimed '
-            f'{" and ".join(missing)}, and the guest is not started without '
-            'it. Reboot the server hard, so that Nova writes its domain again',
+            reason='the domain of the server was written before the server '
+            f'claimed {" and ".join(missing)}, so the guest is not started. '
+            'Reboot the server hard, so that Nova writes its domain again',
         )

@@ -110,8 +110,8 @@ def _make_claim(
         # for persistent memory, it does so again.
         except nova_exc.ComputeResourcesUnavailable:
             LOG.info(
-                'There is no room in the NUMA cell of what placement has '
-                'allocated. Nova chooses among all cells.',
+                'The NUMA cell of the allocated resources has no room for the '
+                'server. Nova chooses among all cells.',
                 instance=found.arguments['instance'],
             )
         return original(*args, **kwargs)

@@ -427,7 +427,7 @@ class BareMetalTest(AgentTestCase):
         self.definitions.write_text(_SEATS.format(total=4) + nodes)
         agent = self.start('--without-node')
         self.wait_until(
-            lambda: 'Nova has no such node' in self.log.read_text()
+            lambda: 'no provider of this node' in self.log.read_text()
         )
 
         self.make_root(uuids.bare, uuids.bare)

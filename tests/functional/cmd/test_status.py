@@ -327,7 +327,7 @@ class DriverStatusTest(RmdStatusTestCase):
         for name in ('LibvrtDriver', 'importlib', 'libvirt.LibvirtDriver'):
             self.check_driver(
                 f'compute_driver = ext_resources.{name} cannot be used',
-                'set it to ext_resources.LibvirtDriver',
+                'set the option to ext_resources.LibvirtDriver',
                 driver=name,
             )
 
@@ -342,7 +342,7 @@ class DriverStatusTest(RmdStatusTestCase):
     def test_a_library_that_nova_needs(self) -> None:
         self.set_module('nova_ext_resources.virt.driver.libvirt', None)
 
-        self.check_driver('nova-compute cannot import it')
+        self.check_driver('nova-compute cannot import this driver')
 
     def test_cpus_that_nova_cannot_read(self) -> None:
         for text, words in (

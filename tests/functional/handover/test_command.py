@@ -215,7 +215,7 @@ class CommandTest(CommandTestCase):
         )
         stopped = self.run_command('rmd', 'resctrl')
         self.assertEqual(1, stopped.returncode)
-        self.assertIn('run it with --from resctrl --to rmd', stopped.stderr)
+        self.assertIn('command with --from resctrl --to rmd', stopped.stderr)
 
         for name in ('rmd', 'resctrl'):
             err = self.assertRaises(
@@ -276,7 +276,7 @@ class ManualTest(
         before = self.fill('rmd')
         dry = self.run_command('rmd', 'resctrl', '--dry-run')
         self.assertEqual((0, ''), (dry.returncode, dry.stderr))
-        self.assertIn('This takes two runs', dry.stdout)
+        self.assertIn('The hand-over takes two runs', dry.stdout)
 
         stopped = self.run_command('rmd', 'resctrl')
         self.assertEqual(1, stopped.returncode)

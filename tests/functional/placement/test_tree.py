@@ -97,7 +97,7 @@ class FirstPublicationTest(TreeTestCase):
         )
 
         self.assertIn('host2', str(error))
-        self.assertIn('nova-compute creates it', str(error))
+        self.assertIn('nova-compute creates the provider', str(error))
         self.assertEqual({}, self.read_ours())
 
     def test_one_that_is_refused_does_not_stop_the_others(self) -> None:

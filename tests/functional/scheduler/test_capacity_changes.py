@@ -51,7 +51,7 @@ class CapacityChangesTest(reserving.ReservingTestCase):
         )
         # The owner of the server reads it, who may see no hosts.
         self.assertIn(
-            '2 servers of reservation lease are free, and their hosts are in '
+            '2 servers of reservation lease are free, but their hosts are in '
             'maintenance; try again after 2030',
             str(err),
         )

@@ -106,10 +106,10 @@ class OthersTest(reserving.ReservingTestCase):
         )
 
         self.assertIn(
-            'The room on all hosts that would do is promised to reservations '
-            'while this server is there. Let it end before, by '
-            'nova_ext:lease_seconds or by its flavor, use a reservation, or '
-            'try again later.',
+            'All suitable hosts have promised their free resources to '
+            'reservations during the lifetime of this server. Give the server '
+            'an earlier end, by nova_ext:lease_seconds or by its flavor, use '
+            'a reservation, or try again later.',
             str(err),
         )
 
@@ -253,7 +253,7 @@ class OthersTest(reserving.ReservingTestCase):
         hosts[0].allocation_candidates = [reserving.make_candidate({'new': 1})]
 
         self.assertEqual(['b'], self.run_filter(hosts, self.make_spec()))
-        self.assertIn('was created anew since', self.log.output)
+        self.assertIn('was created again after', self.log.output)
         self.assertEqual(
             ['a'],
             self.run_filter(
@@ -390,8 +390,9 @@ class ReservedTest(reserving.ReservingTestCase):
         self.refuse(uuidsentinel.one)
 
         self.assertIn(
-            'The project of the server has of this name, and not over: lease '
-            'from 2030-03-17T18:46:40Z to 2030-03-17T19:46:40Z.',
+            'Present and future reservations of this name for the project of '
+            'the server: lease from 2030-03-17T18:46:40Z to '
+            '2030-03-17T19:46:40Z.',
             self.log.output,
         )
         # The clock alone decides: no manager has written that it has begun.
@@ -683,8 +684,8 @@ class ReservedTest(reserving.ReservingTestCase):
         )
 
         self.assertIn(
-            '3 servers were asked for at once, and 2 of 3 of reservation '
-            'lease are free; ask for fewer',
+            '3 servers were requested at once, but only 2 of 3 servers of '
+            'reservation lease are free; request fewer',
             str(error),
         )
         self.assertEqual([uuidsentinel.first], [*self.find_slots()])
@@ -1188,7 +1189,7 @@ class AwayTest(reserving.ReservingTestCase):
                 self.make_hosts(),
                 self.make_spec(**fields),
             )
-            self.assertIn('It is not known what is reserved', str(err))
+            self.assertIn('The reserved resources are not known', str(err))
 
     def test_when_it_answers_again_what_is_new_counts(self) -> None:
         self.run_filter(self.make_hosts(), self.make_spec())
@@ -1331,7 +1332,7 @@ class AwayTest(reserving.ReservingTestCase):
             host_filter,
         )
 
-        self.assertIn('It is not known what is reserved', str(err))
+        self.assertIn('The reserved resources are not known', str(err))
         self.assertIn('its tables have version none', self.log.output)
 
     def test_it_does_not_start_where_the_manager_holds_room(self) -> None:

@@ -257,6 +257,6 @@ class AgentTest(backends.Static):
             exception.InvalidConfiguration, self.start_agent, 'host1'
         )
 
-        self.assertIn('1 servers have units', str(error))
+        self.assertIn('units of 1 servers', str(error))
         # It is not left open.
         ledger.Ledger(path).close()

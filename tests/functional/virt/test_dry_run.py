@@ -190,7 +190,7 @@ class DiffTest(backends.Static):
 
         self.assertEqual(1, code)
         self.assertIn('  CUSTOM_SEAT: reserved 0 -> 6', lines)
-        self.assertIn(f'is held by {self.server["id"]}', lines[-1])
+        self.assertIn(f'is still held by {self.server["id"]}', lines[-1])
         self.assertTrue(lines[-1].startswith('stays: '))
 
     def test_a_wrong_definition_is_told_and_deletes_nothing(self) -> None:
@@ -302,7 +302,7 @@ class CommandTest(commands.Commands, backends.Static):
         )
 
         self.assertEqual(1, status)
-        self.assertIn(f'is held by {server["id"]}: it is kept', output)
+        self.assertIn(f'still held by {server["id"]}: the', output)
 
     def test_a_provider_that_is_no_longer_named(self) -> None:
         server = self.boot(self.make_own_flavor(2), host='host1')
@@ -312,7 +312,7 @@ class CommandTest(commands.Commands, backends.Static):
         self.assertEqual((1, ''), (status, errors))
         self.assertIn('change provider host1_STATIC', output)
         self.assertIn('  CUSTOM_SEAT: reserved 0 -> 6', output)
-        self.assertIn(f'is held by {server["id"]}: it is kept', output)
+        self.assertIn(f'still held by {server["id"]}: the', output)
         self.assertEqual(1, self.diff('resources: []')[0])
 
     def test_one_of_former_definitions_or_of_another_plugin(self) -> None:

@@ -199,7 +199,7 @@ class SourceComesBackTest(EvacuationTestCase):
         words = consumer_roles.explain('host1', [self.uuid, nobody], ())
 
         self.assertEqual(
-            'this is a server that Nova has on host host2, after an '
+            'the consumer is a server that Nova has on host host2, after an '
             'evacuation from this host. Nova deletes this allocation when '
             'nova-compute of this host starts again',
             words[self.uuid],

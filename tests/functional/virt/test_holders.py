@@ -105,7 +105,8 @@ class FindMovesTest(backends.Static):
             (None, 'on no host'),
         ):
             self.set_state('completed', host)
+            words = f'the consumer is a server that Nova has {expected}'
             self.assertEqual(
-                {self.uuid: f'this is a server that Nova has {expected}'},
+                {self.uuid: words},
                 consumer_roles.explain('host1', [self.uuid], ()),
             )

@@ -230,7 +230,7 @@ class DomainTest(test_hostdev.HostdevTestCase):
         self.wait_for_faults(server)
         self.assertEqual({}, self.list_passed(server))
         [message] = self.list_faults(server)
-        self.assertIn('its domain was written before', message)
+        self.assertIn('domain of the server was written before', message)
         self._wait_for_state_change(server, 'ERROR')
         self.reboot_hard(server)
         self.assert_passed(server, 'host1')

@@ -137,7 +137,7 @@ class IronicTest(bare_metal.IronicTestCase):
         self.run_all()
         self.assertEqual({}, self.find(self.big))
         self.assertEqual([self.big], [*self.list_alarms()])
-        self.assertIn('Nova has no such node', self.list_alarms()[self.big])
+        self.assertIn('no provider of this node', self.list_alarms()[self.big])
         names = [one['name'] for one in self._get_all_providers()]
         self.assertEqual([], [one for one in names if self.big in one])
 
@@ -211,7 +211,7 @@ class CommandsTest(commands.Commands, bare_metal.IronicTestCase):
         self.run_all()
 
         for word in (
-            f'{GOLD} of {self.big}: 1 requested, 0 available: all of it is '
+            f'{GOLD} of {self.big}: 1 requested, 0 available: all units are '
             'reserved; Nova reserves the class of a',
             f'{self.small}: does not fit {GPUS} of STATIC: 3 requested',
             f'{self.plain}: does not fit {GPUS}: 3 requested: no provider',

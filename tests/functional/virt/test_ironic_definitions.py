@@ -61,7 +61,7 @@ class DefinitionsTest(bare_metal.IronicTestCase):
             {self.big, self.small, uuids.silver}, {*self.list_alarms()}
         )
         self.assertIn(
-            f'{silver} is the resource class of a node itself',
+            f'{silver} is left out, because it is the class of a node',
             self.list_alarms()[self.big],
         )
         server = self.boot(self.make_node_flavor(node=silver))

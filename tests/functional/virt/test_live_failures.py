@@ -264,7 +264,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             self.assertEqual(
                 (alarm.NOT_IN_PLACEMENT, self.uuid), (told.alarm, told.subject)
             )
-            self.assertIn('allocations of other hosts only', told.text)
+            self.assertIn('allocations only on other hosts', told.text)
             self.assertNotIn('rebuild', told.text)
             self.assertEqual(
                 [self.uuid], [*self.get_host('host1').state.unallocated]

@@ -123,7 +123,12 @@ class OtherReleaseTest(backends.Static, live.LiveFailureTestCase):
         faults = objects.InstanceFaultList.get_by_instance_uuids(
             nova_context.get_admin_context(), [self.uuid]
         )
-        self.assertTrue(any('upgrade it' in one.message for one in faults))
+        self.assertTrue(
+            any(
+                'upgrade nova-ext-resources there' in one.message
+                for one in faults
+            )
+        )
 
     def test_a_destination_without_this_package_gets_no_guest(self) -> None:
         transfer = self.useFixture(live.Transfer())

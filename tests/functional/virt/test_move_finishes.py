@@ -156,7 +156,7 @@ class OtherFlavorTest(breaking.BreakingTestCase):
         self.assertEqual(
             (alarm.NOT_RECORDED, self.uuid), (problem.alarm, problem.subject)
         )
-        self.assertIn('has 2 of 4 CUSTOM_SEAT', problem.text)
+        self.assertIn('has only 2 of 4 CUSTOM_SEAT', problem.text)
         self.assertIn('Resize the server to another flavor', problem.text)
         self.resize(self.server, self.small)
         self.confirm(self.server)

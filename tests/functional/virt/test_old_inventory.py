@@ -95,7 +95,7 @@ class StayTest(old_inventory.OneHostTestCase):
 
         service = self.start_ours('host1')
 
-        self.assert_stays(1, 19, 'fits nowhere')
+        self.assert_stays(1, 19, 'no provider has room')
         text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
         self.assertIn(f'server {servers[2]["id"]} holds {WAYS} 5', text)
         # None is started without its resources.
@@ -104,7 +104,7 @@ class StayTest(old_inventory.OneHostTestCase):
         self.act(servers[0], 'reboot', type='HARD')
         self._wait_for_state_change(servers[0], 'ACTIVE')
         self._delete_server(servers[2])
-        self.assert_stays(6, 14, 'fits nowhere')
+        self.assert_stays(6, 14, 'no provider has room')
 
         self.restart('host1')
 
@@ -190,7 +190,7 @@ class StayTest(old_inventory.OneHostTestCase):
             self.start_ours('host1')
 
         self.assertEqual(1, refusing.count)
-        self.assert_stays(1, 19, 'fits nowhere')
+        self.assert_stays(1, 19, 'no provider has room')
 
     def test_a_class_that_no_plugin_reports(self) -> None:
         [server] = self.start_with_servers(4)
@@ -202,7 +202,7 @@ class StayTest(old_inventory.OneHostTestCase):
         self.publish(service)
         self.assertEqual({'host1': (16, 4)}, self.read_offers())
         text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
-        self.assertIn('no plugin reports it', text)
+        self.assertIn(f'no plugin reports {WAYS}', text)
         self.host_options = ''
         self.restart('host1')
         self.assert_moved(16, 4)
@@ -263,7 +263,7 @@ class StayTest(old_inventory.OneHostTestCase):
 
         self.assertEqual((16, 4), self.read_offers()['host1'])
         text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
-        self.assertIn('fits nowhere', text)
+        self.assertIn('no provider has room', text)
         self.client.delete_allocations(held)
         self.restart('host1')
         self.assert_moved(16, 4)
@@ -412,7 +412,7 @@ class PlainTest(old_inventory.OneHostTestCase):
         self.publish(service)
         self.assertEqual((16, 4), self.read_offers()['host1'])
         text = self.list_alarms()[alarm.OLD_INVENTORY, WAYS]
-        self.assertIn('no plugin reports it', text)
+        self.assertIn(f'no plugin reports {WAYS}', text)
 
     def test_a_host_gets_another_driver(self) -> None:
         servers = self.start_with_servers(4, 5)

@@ -55,7 +55,7 @@ class RmdTest(old_inventory.OneHostTestCase):
         self.start_ours('host1')
 
         [(name, text)] = self.list_alarms().items()
-        self.assertIn('fits nowhere', text, name)
+        self.assertIn('no provider has room', text, name)
         self.assertEqual([], self.list_workloads('host1'))
 
     def _is_applied(self, server: Any) -> bool:

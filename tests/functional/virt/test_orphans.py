@@ -121,7 +121,7 @@ class ReleasedTest(Missing, backends.Rmd):
         self.assertEqual(
             before, self._get_allocations_by_server_uuid(self.uuid)
         )
-        self.assertIn('still allocated', self.stdlog.logger.output)
+        self.assertIn('left in placement', self.stdlog.logger.output)
         (told,) = self.list_unheld('host1')
         self.assertEqual(
             (alarm.STALE_ALLOCATION, self.uuid), (told.alarm, told.subject)

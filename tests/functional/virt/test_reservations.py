@@ -161,7 +161,7 @@ class ReservationsTest(base.NovaTestCase):
         self.assertEqual(VCPUS, self.count_vcpus('host1'))
         refused = self.boot(self.flavor, 'ERROR')
         self.assertIn(
-            'The room on all hosts that would do is promised',
+            'All suitable hosts have promised their free resources',
             refused['fault']['message'],
         )
         self.assertEqual(

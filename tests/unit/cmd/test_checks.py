@@ -451,7 +451,7 @@ class DefinitionsTest(ChecksTestCase):
 
         self.assert_result(
             FAILURE,
-            'none of them applies CUSTOM_LLC_WAYS',
+            'none of these enforcers applies CUSTOM_LLC_WAYS',
             'Inventory provider rmd',
             ext_resources={'inventory_providers': 'rmd'},
             ext_resources_rmd={'url': simulator.url},
@@ -681,20 +681,20 @@ class LedgerTest(ChecksTestCase):
     def test_one_that_is_no_database(self) -> None:
         self.write('ext_resources/cpu1.sqlite', 'garbage' * 1000)
 
-        self.assert_untouched(FAILURE, f'Ledger {self.path}: it cannot be')
+        self.assert_untouched(FAILURE, f'{self.path}: the file cannot be')
         self.assert_untouched(FAILURE, 'not a database')
 
     def test_one_of_a_later_release(self) -> None:
         self.write_by_sqlite('PRAGMA user_version = 99')
 
         self.assert_untouched(
-            FAILURE, f'Ledger {self.path}: it has version 99'
+            FAILURE, f'Ledger {self.path}: the ledger has version 99'
         )
 
     def test_one_of_other_software(self) -> None:
         self.write_by_sqlite('CREATE TABLE entry (one)')
 
-        self.assert_untouched(FAILURE, f'Ledger {self.path}: it cannot be')
+        self.assert_untouched(FAILURE, f'{self.path}: the file cannot be')
 
     def test_one_with_a_row_that_is_damaged(self) -> None:
         ledger_mod.Ledger(self.path).close()
@@ -729,7 +729,7 @@ class LedgerTest(ChecksTestCase):
         gone = os.path.join(self.folder, 'gone')
         self.useFixture(fixtures.MonkeyPatch('tempfile.tempdir', gone))
 
-        self.assert_untouched(WARNING, f'Ledger {self.path}: it was not check')
+        self.assert_untouched(WARNING, f'{self.path}: the ledger was not')
         self.assert_untouched(WARNING, 'temporary files')
         self.assert_untouched(WARNING, gone)
 
@@ -774,7 +774,7 @@ class LedgerTest(ChecksTestCase):
             )
         )
 
-        self.assert_untouched(WARNING, 'it was not checked')
+        self.assert_untouched(WARNING, 'the ledger was not checked')
         self.assert_untouched(WARNING, 'Try again')
 
     def test_one_of_a_process_that_was_killed(self) -> None:
@@ -785,7 +785,7 @@ class LedgerTest(ChecksTestCase):
             for suffix in ('', '-wal'):
                 shutil.copy(f'{other}{suffix}', f'{self.path}{suffix}')
 
-        self.assert_untouched(FAILURE, 'it has version 99')
+        self.assert_untouched(FAILURE, 'the ledger has version 99')
 
     def test_one_that_only_nova_knows(self) -> None:
         # Nova is not installed here.
@@ -1074,7 +1074,7 @@ class PlacementTest(ChecksTestCase):
         found = dict(made.list_rows())['Placement'](None)
 
         self.assertEqual(FAILURE, found.code)
-        self.assertIn('there are no credentials', str(found.details))
+        self.assertIn('no credentials for placement', str(found.details))
 
 
 class RunTest(base.TestCase):

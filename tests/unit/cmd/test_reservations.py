@@ -95,7 +95,7 @@ class OnceTest(ProgramTests):
 
         # What needs no cloud is done; the rest is not.
         self.assertEqual(1, done.returncode, done.stderr)
-        self.assertIn('there are no credentials for placement', done.stderr)
+        self.assertIn('no credentials for placement are set', done.stderr)
         self.assertIn('Reservation lease is active: its start', done.stderr)
         states = [
             managers.list_states(self.url, one) for one in ('lease', 'short')

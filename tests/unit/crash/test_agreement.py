@@ -11,7 +11,7 @@ from tests import base
 from tests.crash import agreement
 from tests.unit.crash import left
 
-_ELSEWHERE = 'but has allocations of other hosts only'
+_ELSEWHERE = 'but has allocations only on other hosts'
 
 
 class AlarmsTestCase(base.TestCase):

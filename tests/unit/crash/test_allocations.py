@@ -69,7 +69,7 @@ class AbandonedTest(LeftTestCase):
             self.assertIn(None, self.find(), told[0])
 
     def test_an_alarm_of_a_move_that_names_the_server_will_do(self) -> None:
-        text = 'this is a live-migration of server server that Nova has here'
+        text = 'the consumer is a live-migration of server server on this host'
         self.told = [(alarm.STALE_ALLOCATION, 'former', text)]
 
         self.assertNotIn(None, self.find())

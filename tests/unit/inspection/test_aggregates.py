@@ -47,7 +47,7 @@ class ZoneTest(base.TestCase):
     def test_hosts_of_other_zones_are_left_out(self) -> None:
         self.assertEqual('', self.find('z1', 'host1'))
         self.assertEqual(
-            'it is in availability zone z2; z1 is requested',
+            'the host is in availability zone z2; z1 is requested',
             self.find('z1', 'host2'),
         )
         for host in ('host3', 'host4'):
@@ -59,8 +59,8 @@ class ZoneTest(base.TestCase):
     def test_hosts_of_which_only_the_hypervisor_is_known(self) -> None:
         self.assertEqual('', self.find('z1', 'host1', ''))
         self.assertEqual(
-            'placement does not have it in an aggregate of the zone; z1 is '
-            'requested',
+            'placement does not have the host in an aggregate of the zone; z1 '
+            'is requested',
             self.find('z1', 'host2', ''),
         )
 
@@ -116,7 +116,11 @@ class NotesTest(base.TestCase):
 
     def test_projects(self) -> None:
         for project, wanted in (
-            ('', 'filter_tenant_id (--project says whose) of rack1, fast'),
+            (
+                '',
+                'filter_tenant_id (--project names the project) of rack1, '
+                'fast',
+            ),
             ('p2', 'filter_tenant_id with project p2 of rack1'),
             ('p2', 'filter_tenant_id with projects other than p2 of fast'),
             ('p', 'with projects other than p of rack1, fast'),

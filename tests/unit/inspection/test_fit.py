@@ -144,7 +144,7 @@ class AbsenceTest(base.TestCase):
         )
 
         [short] = fit.shortfalls
-        self.assertIn('all of it is reserved', short.reason)
+        self.assertIn('all units are reserved', short.reason)
         self.assertFalse(short.is_permanent)
 
     def test_more_than_there_is_in_all(self) -> None:
@@ -159,7 +159,7 @@ class AbsenceTest(base.TestCase):
 
         [short] = fit.shortfalls
         self.assertTrue(short.is_permanent)
-        self.assertIn('has 8 in total', short.reason)
+        self.assertIn('has only 8 in total', short.reason)
 
     def test_all_that_is_short(self) -> None:
         fit = examine(ask_for(4, resources__VCPU='7'))

@@ -232,7 +232,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
     def assert_taken(self, swept: sample.Sweep, path: str) -> None:
         self.assertEqual({SERVER}, set(swept.problems))
         self.assertIn(
-            f'has put its threads into {path}', swept.problems[SERVER]
+            f'the threads of the server into {path}', swept.problems[SERVER]
         )
         # Nobody can act on a 0 that says nothing.
         self.assertEqual({OTHER}, set(swept.servers))

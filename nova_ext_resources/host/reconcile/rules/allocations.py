@@ -26,8 +26,8 @@ _GIVEN_UP = (
     'Nova has not restored the allocations after the migration (for example '
     'because a service of Nova was killed). The server keeps its units, and '
     'no other server gets them. Make sure that the guest is on this host. '
-    'Then set the migration\'s allocations for the server, see "nova-compute '
-    'was killed" on the page of troubleshooting'
+    'Then give the allocations of the migration to the server, see '
+    '"nova-compute was killed" on the page of troubleshooting'
 )
 
 
@@ -239,13 +239,13 @@ def _explain_surplus(difference: Difference, host: str) -> str:
     if difference.migration_uuid:
         return (
             f'does not have {_describe(difference.surplus)} of host {host}, '
-            'which placement has allocated to it for its migration '
-            f'{difference.migration_uuid}: {_GIVEN_UP}'
+            'although placement has allocated these units to it for its '
+            f'migration {difference.migration_uuid}: {_GIVEN_UP}'
         )
     return (
         f'does not have {_describe(difference.surplus)} of host {host}: '
-        'placement has allocated these units to it, but the ledger does not '
-        'record them. Shelve and unshelve the server'
+        'placement has allocated these units to the server, but the ledger '
+        'does not record them. Shelve and unshelve the server'
     )
 
 
@@ -261,7 +261,7 @@ def _explain_missing(difference: Difference, host: str) -> str:
     if difference.is_elsewhere:
         return (
             f'holds {_describe(difference.missing)} of host {host}, but has '
-            'allocations of other hosts only (for example after a live '
+            'allocations only on other hosts (for example after a live '
             'migration, or a resize to this cell, in which a service of Nova '
             'was killed). The server keeps its units here, and no other '
             'server gets them. If the guest belongs to another host, remove '
@@ -295,13 +295,13 @@ def _explain_moves(difference: Difference, host: str, reason: str) -> str:
     )
     if difference.migration_uuid:
         return (
-            f'holds {_describe(assigned)} of host {host}, and placement has '
-            f'allocated it {where} for its migration '
-            f'{difference.migration_uuid}: {_GIVEN_UP}'
+            f'holds {_describe(assigned)} of host {host}, but the allocation '
+            f'of its migration {difference.migration_uuid} in placement is '
+            f'{where}: {_GIVEN_UP}'
         )
     return (
-        f'holds {_describe(assigned)} of host {host}, and placement has '
-        f'it allocated {where}. The allocation could not be corrected, and '
+        f'holds {_describe(assigned)} of host {host}, but the allocation in '
+        f'placement is {where}. The allocation could not be corrected, and '
         f'this will be retried: {reason}. If the alarm stays, shelve and '
         'unshelve the server'
     )

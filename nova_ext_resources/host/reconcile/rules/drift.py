@@ -181,17 +181,17 @@ def _explain_unknown(name: str, uuid: str, host: str) -> str:
         return (
             f'Enforcer {name} has settings for server {uuid}, which Nova has '
             f'on host {host}. If nova-compute of {host} and of this host use '
-            f'the same {name}, each counts and changes the settings of the '
-            f'other: stop one of them, and give it its own {name}. Otherwise '
-            'the settings are orphaned: remove them.'
+            f'the same {name}, each service counts and changes the settings '
+            f'of the other: stop one service, and give it its own {name}. '
+            'Otherwise the settings are orphaned: remove them.'
         )
     return (
         f'Enforcer {name} has settings for server {uuid}, but the ledger has '
-        'no entry for it. The settings count as used by other software. If '
-        'the server is on this host, reboot it hard, so that it claims its '
-        'resources again; if the reboot is refused, shelve and unshelve it. '
-        'If the server is not on this host, restart nova-compute, which '
-        'removes the settings.'
+        'no entry for the server. The settings count as used by other '
+        'software. If the server is on this host, reboot it hard, so that it '
+        'claims its resources again; if the reboot is refused, shelve and '
+        'unshelve it. If the server is not on this host, restart '
+        'nova-compute, which removes the settings.'
     )
 
 

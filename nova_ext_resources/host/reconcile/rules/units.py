@@ -157,8 +157,8 @@ def _explain_lost(uuid: str, lost: Iterable[str]) -> alarm.Problem:
     return alarm.Problem(
         alarm=alarm.UNIT_LOST,
         subject=uuid,
-        text=f'server {uuid} holds {", ".join(lost)}, which vanished from '
-        'this host, or which plugins report under another resource class or '
+        text=f'server {uuid} holds {", ".join(lost)}, but the device vanished '
+        'from this host, or plugins report it under another resource class or '
         'not at all. The server keeps the device, and no other server gets '
         'it. Correct the options if they were changed. Otherwise delete the '
         'server, or shelve and unshelve it, so that it gets another device',
@@ -256,9 +256,9 @@ def _make_overlap(
         alarm=alarm.UNITS_HELD_TWICE,
         subject=uuid,
         text=f'server {uuid} ({_describe_units(one)}) shares units of '
-        f'{one.resource_class} of {one.rp_key} with {named}, although each '
-        'server should have its units alone; shelve and unshelve one of '
-        'these servers, or move it to another host',
+        f'{one.resource_class} of {one.rp_key} with {named}, although no two '
+        'servers should have the same units; shelve and unshelve one of these '
+        'servers, or move it to another host',
     )
 
 

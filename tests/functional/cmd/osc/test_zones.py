@@ -43,7 +43,7 @@ class ZonesTest(explaining.ExplainTestCase):
         words = ' '.join(text.split())
         self.assertIn('2 enabled, and up 1 in the availability zone', words)
         self.assertIn(
-            'host2: does not fit it is in no host aggregate that is an '
+            'host2: does not fit the host is in no host aggregate that is an '
             'availability zone; z is requested',
             words,
         )
@@ -111,9 +111,9 @@ class ZonesTest(explaining.ExplainTestCase):
         _found, text = self.explain('--server', 'lost')
 
         self.assertIn(
-            'host2: does not fit it is in availability zone z4, but placement '
-            'does not have it in the aggregate; run "nova-manage placement '
-            'sync_aggregates"',
+            'host2: does not fit the host is in availability zone z4, but '
+            'placement does not have the host in the aggregate; run '
+            '"nova-manage placement sync_aggregates"',
             ' '.join(text.split()),
         )
 
@@ -138,8 +138,8 @@ class ZonesTest(explaining.ExplainTestCase):
 
         self.assertIn('fit on 0 of 0 hosts', text)
         self.assertIn(
-            'Note: host2 is left out: it is in no host aggregate that is an '
-            'availability zone; z is requested.',
+            'Note: host2 is left out: the host is in no host aggregate that '
+            'is an availability zone; z is requested.',
             text,
         )
         _found, text = self.explain(

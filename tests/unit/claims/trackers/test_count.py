@@ -71,7 +71,7 @@ class TestCountTracker(contract.TrackerContract):
             ValueError, self.tracker.allocate, count.CountState(4, 3), 2
         )
 
-        self.assertIn('2 of 1', str(error))
+        self.assertIn('2 units, 1', str(error))
 
     def test_it_neither_needs_an_enforcer_nor_knows_cpus(self) -> None:
         self.assertFalse(self.tracker.NEEDS_ENFORCER)

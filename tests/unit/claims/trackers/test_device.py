@@ -68,7 +68,7 @@ class TestNames(base.TestCase):
             ValueError, self.tracker.allocate, make_state(A, B, foreign=[B]), 2
         )
 
-        self.assertIn('2 of 1', str(error))
+        self.assertIn('2 devices, 1', str(error))
 
     def test_one_that_is_gone_is_not_free_when_it_is_given_back(self) -> None:
         state, units = self.tracker.allocate(make_state(A), 1, {'names': [B]})

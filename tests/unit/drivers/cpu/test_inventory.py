@@ -185,8 +185,8 @@ class TestCpuInventory(contract.InventoryProviderContract):
         )
         self.assertIn('CUSTOM_CPU_P_STATES', plugin.node_traits)
         said = (
-            'no trait CUSTOM_CPU_GOVERNOR_* is reported: performance on CPUs '
-            '2-3, powersave on CPUs 0-1'
+            'no trait CUSTOM_CPU_GOVERNOR_* is reported, because the values '
+            'differ: performance on CPUs 2-3, powersave on CPUs 0-1'
         )
         self.assertEqual(1, self.log.output.count(said))
 

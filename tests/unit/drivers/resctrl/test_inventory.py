@@ -690,7 +690,7 @@ class AllReservedTest(ResctrlTestCase):
 
         self.assertIn(
             'no way of L3_0, L3_1 can be allocated: [ext_resources_resctrl] '
-            'reserved_ways = 11 keeps all',
+            'reserved_ways = 11 reserves all',
             log.output,
         )
         self.assertNotIn('I/O', log.output)

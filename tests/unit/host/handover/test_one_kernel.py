@@ -54,7 +54,7 @@ class OneKernelTest(test_pools.PoolsTestCase, with_both.OneKernelTestCase):
         made.ledger.close()
         self.assert_untouched(before)
         self.assertEqual(6, sum('would apply' in one for one in self.said))
-        self.assertIn('This takes two runs', self.said[-1])
+        self.assertIn('The hand-over takes two runs', self.said[-1])
         self.assert_groups_are_named(self.said[-1])
 
     def test_after_the_first_run_it_can_go_back(self) -> None:

@@ -157,8 +157,8 @@ class MakePlanTest(base.TestCase):
 
         self.assertEqual(
             (
-                'CUSTOM_LLC_WAYS of L3_0: servers hold 8, other can '
-                'allocate 6 at most',
+                'CUSTOM_LLC_WAYS of L3_0: servers hold 8, but other can '
+                'allocate at most 6',
             ),
             made.obstacles,
         )

@@ -249,7 +249,8 @@ class CheckTest(with_both.HandOverTestCase):
         reason = self.refuse('rmd', 'resctrl')
 
         self.assertIn(
-            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, resctrl can allocate 4',
+            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, but resctrl can '
+            'allocate at most 4',
             reason,
         )
         # On the other one four of four are held.
@@ -462,7 +463,7 @@ class StoppedTest(with_both.HandOverTestCase):
         before = self.fill('rmd')
         self.kernel.fail(operation='mkdir', error='ENOSPC', count=None)
 
-        self.stop('3 of 3 servers', 'stop it and remove its groups')
+        self.stop('3 of 3 servers', 'stop rmd and remove its groups')
         self.assertEqual({}, self.list_at_rmd())
 
         self.kernel.stop_failing()

@@ -357,12 +357,12 @@ class DiscoveryTest(base.TestCase):
             ),
             (
                 'another tracker',
-                'definitions say cache_ways',
+                'definitions is cache_ways',
                 {'inventories': ways},
             ),
             (
                 'something undefined',
-                'definitions say nothing of it',
+                'definitions is none',
                 {'inventories': {'CUSTOM_X': builders.make_inventory()}},
             ),
         ):

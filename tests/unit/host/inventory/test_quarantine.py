@@ -178,7 +178,7 @@ class WithheldTest(with_host.HostTestCase):
         [problem] = self.host.found.problems
         [file] = self.folder.iterdir()
         self.assertIn(str(file), problem.text)
-        self.assertIn('while server one held it', file.read_text())
+        self.assertIn('while server one held the device', file.read_text())
 
         file.unlink()
         self.look()

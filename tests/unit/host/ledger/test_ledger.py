@@ -67,7 +67,7 @@ def make_entry(
 
 
 #: What to do where the file system refuses.
-WRITABLE = ('user that nova-compute runs as', '[ext_resources] ledger_path')
+WRITABLE = ('user of nova-compute', '[ext_resources] ledger_path')
 
 
 class LedgerTestCase(base.TestCase):
@@ -302,7 +302,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
         self.assertIn('[ext_resources] ledger_path', said)
         ledger.close()
         self.assertEqual('', self.open_elsewhere())
@@ -315,7 +315,9 @@ class RefusedLedgerTest(LedgerTestCase):
             said = self.open_elsewhere()
 
             with self.subTest(suffix=suffix):
-                self.assertIn('another process of this machine uses it', said)
+                self.assertIn(
+                    'another process of this machine uses the ledger', said
+                )
             ledger.close()
 
     def test_so_is_one_for_which_both_files_were_deleted(self) -> None:
@@ -326,7 +328,8 @@ class RefusedLedgerTest(LedgerTestCase):
         said = self.open_elsewhere()
 
         self.assertIn(
-            f'another process of this machine (pid {os.getpid()}) uses it',
+            f'another process of this machine (pid {os.getpid()}) uses the '
+            'ledger',
             said,
         )
 
@@ -338,7 +341,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
 
     def fill_queue(self, name: str) -> None:
         """Connect until no more can."""
@@ -419,7 +422,7 @@ class RefusedLedgerTest(LedgerTestCase):
 
         said = self.open_elsewhere()
 
-        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('another process of this machine uses the ledger', said)
         self.assertIn(target, said)
 
     def test_a_link_to_where_nothing_is_yet_makes_it_there(self) -> None:
@@ -469,7 +472,7 @@ class RefusedLedgerTest(LedgerTestCase):
         with self.plain() as db:
             db.execute('PRAGMA user_version = 4')
 
-        self.assert_refused('version 4', 'install the package that wrote it')
+        self.assert_refused('version 4', 'the package that wrote the ledger')
 
         with self.plain() as db:
             version = db.execute('PRAGMA user_version').fetchone()
@@ -572,7 +575,7 @@ class FullDiskTest(LedgerTestCase):
             except exception.LedgerError as err:
                 self.assertIn('cannot be written', str(err))
                 self.assertIn('full', str(err))
-                self.assertIn('Make room', str(err))
+                self.assertIn('Free space', str(err))
                 return number
         raise AssertionError('it was never full')
 

@@ -190,7 +190,7 @@ class MissingTest(AllocatedTestCase):
                 self.assertEqual(
                     (expected, 4),
                     (
-                        'of other hosts only' in problem.text,
+                        'only on other hosts' in problem.text,
                         self.count_reserved(),
                     ),
                 )

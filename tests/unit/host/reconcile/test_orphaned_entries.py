@@ -288,7 +288,7 @@ class RepairTest(OrphansTestCase):
         self.assertEqual((), self.made.problems)
         for words in ('host1', SERVER, f'2 {WAYS} of ', GONE.words):
             self.assertIn(words, self.log.output)
-        self.assertNotIn('still allocated', self.log.output)
+        self.assertNotIn('left in placement', self.log.output)
 
     def test_what_is_not_certain_is_kept(self) -> None:
         self.answers[SERVER] = HERE
@@ -444,7 +444,7 @@ class RepairTest(OrphansTestCase):
         (line,) = [
             one
             for one in self.log.output.splitlines()
-            if 'still allocated' in one
+            if 'left in placement' in one
         ]
         self.assertIn(f'2 {WAYS} of resource provider {first}', line)
         self.assertNotIn(uuidsentinel.elsewhere, line)

@@ -179,7 +179,9 @@ class AppliedTest(RestoreTestCase):
         self.assertEqual({OTHER}, {*self.host.entries})
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
         self.assertEqual(1, self.log.output.count('it is not certain which'))
-        self.assertIn('Its applied units stay', str(self.restore.problems[0]))
+        self.assertIn(
+            'The server keeps its applied units', str(self.restore.problems[0])
+        )
         self.host.heal(self.restore.waiting)
         self.assertEqual((), self.host.problems)
         self.assertEqual(self.groups, self.list_ours())
@@ -417,7 +419,7 @@ class NotAppliedTest(RestoreTestCase):
         (problem,) = self.restore.problems
         for words in (
             '8 requested',
-            'Nothing is applied for it',
+            'Nothing is applied for the server',
             'hard',
             'shelve and unshelve',
         ):
@@ -506,7 +508,7 @@ class LeftAloneTest(RestoreTestCase):
 
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
         text = self.restore.problems[0].text
-        words = f'it holds {with_host.WAYS} on the compute node itself'
+        words = f'the server holds {with_host.WAYS} on the compute node itself'
         self.assertIn(words, text)
         self.assertIn('restart nova-compute, which moves the', text)
         self.allocated[SERVER] = read_allocations(SERVER)

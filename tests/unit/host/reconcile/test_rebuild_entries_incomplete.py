@@ -43,7 +43,7 @@ class IncompleteEntriesTest(
 
         [problem] = self.restore.problems
         self.assertEqual(alarm.NOT_RECORDED, problem.alarm)
-        self.assertIn(f'has 3 of 4 {with_host.WAYS}', problem.text)
+        self.assertIn(f'has only 3 of 4 {with_host.WAYS}', problem.text)
         self.assertIn('host1', problem.text)
 
     def test_it_ends_with_the_first_answer_that_does_not(self) -> None:
@@ -112,7 +112,7 @@ class SpreadTest(test_rebuild_entries_failures.ActingRestoreTestCase):
         self.assertEqual([SERVER], self.expect(4))
 
         [problem] = self.restore.problems
-        self.assertIn(f'has 2 of 4 {with_host.WAYS}', problem.text)
+        self.assertIn(f'has only 2 of 4 {with_host.WAYS}', problem.text)
 
     def test_as_much_in_each_is_none(self) -> None:
         self.host.claim(with_host.make_claim(SERVER, 4, cpus=CPUS_OF_BOTH))

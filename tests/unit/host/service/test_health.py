@@ -572,7 +572,7 @@ class ObservedOthersTest(HealthTestCase):
             (alarm_mod.THREAD_FAILED, 'counter', START),
             (one.name, one.subject, one.since),
         )
-        self.assertIn('3 rounds of the thread counter', one.text)
+        self.assertIn('the last 3 rounds of thread counter', one.text)
         self.assertIn('oops', one.text)
         self.assertIs(Status.DEGRADED, snapshot.status)
 

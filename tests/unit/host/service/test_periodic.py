@@ -188,7 +188,7 @@ class PeriodicTest(test_manager_meanwhile.ActingHostTestCase):
         loop.accept_host()
         loop.run_round()
         self.assertIn(
-            "question: RuntimeError: can't start new thread",
+            "query of Nova: RuntimeError: can't start new thread",
             read_alarms(observed),
         )
         loop.run_round()

@@ -177,7 +177,9 @@ class PageTest(base.TestCase):
             entries={},
         )
 
-        self.assertIn('It offers nothing.', page.make_page(snapshot))
+        self.assertIn(
+            'The host offers no resources.', page.make_page(snapshot)
+        )
 
     def test_more_servers_than_letters(self) -> None:
         entries = {

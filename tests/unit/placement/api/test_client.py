@@ -371,7 +371,7 @@ class FromConfTest(MockTestCase):
 
     def test_missing_or_wrong_credentials_stop_with_the_option(self) -> None:
         for text, reason in (
-            ('', 'auth_type = (empty) cannot be used: there are no'),
+            ('', 'auth_type = (empty) cannot be used: no credentials'),
             ('auth_type = nosuch', 'nosuch'),
             ('auth_type = password', 'auth_url'),
             ('auth_section = placement', 'no credentials for placement'),

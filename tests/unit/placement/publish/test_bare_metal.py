@@ -70,7 +70,7 @@ class FitTest(base.TestCase):
         classes, _traits, problem = self.fit(uuids.gone, 'CUSTOM_GPU')
 
         self.assertEqual(set(), classes)
-        self.assertIn(f'{uuids.gone}: Nova has no such node', problem)
+        self.assertIn(f'{uuids.gone}: placement has no provider', problem)
 
     def test_the_class_of_any_node_is_left_out(self) -> None:
         for name in (GOLD, SILVER):
@@ -79,7 +79,7 @@ class FitTest(base.TestCase):
                     uuids.gold, name, 'CUSTOM_GPU'
                 )
                 self.assertEqual({'CUSTOM_GPU'}, classes)
-                self.assertIn(f'{name} is the resource class', problem)
+                self.assertIn(f'resource class {name} is left out', problem)
 
     def test_a_trait_that_the_node_does_not_have_is_left_out(self) -> None:
         traits = frozenset({FAST})

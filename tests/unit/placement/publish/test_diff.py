@@ -323,8 +323,9 @@ class PlanTest(base.TestCase):
         )
         self.assertEqual(
             'CUSTOM_B of provider host1_1 no longer exists or is no longer '
-            'configured, but is held by server-1, server-2: it is kept, '
-            'closed to other servers, until these are deleted or moved away',
+            'configured, but is still held by server-1, server-2: the '
+            'inventory is kept, closed to other servers, until these '
+            'consumers are deleted or moved away',
             str(plan.undeleted[0]),
         )
 

@@ -165,7 +165,9 @@ class PublisherTest(test_client.MockTestCase):
         for _ in range(2):
             self.publisher.run_round()
 
-        self.assertEqual(1, self.log.output.count('nova-compute creates it'))
+        self.assertEqual(
+            1, self.log.output.count('nova-compute creates the provider')
+        )
         self.assertIn('ResourceProviderCreationFailed', self.log.output)
         self.assertIn(
             f'openstack resource provider list --name '

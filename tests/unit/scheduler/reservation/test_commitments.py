@@ -214,7 +214,7 @@ class HangingTest(FollowedTestCase):
         hanging.join()
 
         self.assertFalse(self.followed.is_away)
-        self.assertIn('others that began later', self.log.output)
+        self.assertIn('but later reads have succeeded', self.log.output)
 
     def test_who_has_read_the_clock_earlier_reads_nothing_anew(self) -> None:
         self.admit(self.admission, 'lease', self.later)
