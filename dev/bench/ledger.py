@@ -26,9 +26,9 @@ from nova_ext_resources.drivers import base
 from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
 
@@ -43,9 +43,11 @@ REPETITIONS = 5
 MAX_CLAIM_MS = 20.0
 MAX_RECONCILE_MS = 1000.0
 
-NODE = provider.Node(uuid=str(uuid.UUID(int=1)), hypervisor_hostname='bench')
-CACHE = provider.make_rp_uuid(NODE.uuid, 'L3_0')
-LICENCES = provider.make_rp_uuid(NODE.uuid, 'LICENCES')
+NODE = host_provider.Node(
+    uuid=str(uuid.UUID(int=1)), hypervisor_hostname='bench'
+)
+CACHE = host_provider.make_rp_uuid(NODE.uuid, 'L3_0')
+LICENCES = host_provider.make_rp_uuid(NODE.uuid, 'LICENCES')
 
 
 class Licences(base.InventoryProvider):
@@ -58,11 +60,11 @@ class Licences(base.InventoryProvider):
             ),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         return (
-            provider.HostProvider(
+            host_provider.HostProvider(
                 key='LICENCES',
-                inventories={SEATS: inventory.Inventory(total=ENTRIES)},
+                inventories={SEATS: class_inventory.Inventory(total=ENTRIES)},
             ),
         )
 
@@ -155,7 +157,7 @@ def _come_and_go(resources: manager.HostManager, consumer: str) -> None:
         assignment.ClaimRequest(
             consumer_uuid=consumer,
             allocations={CACHE: {WAYS: 4}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
             cpus=frozenset({1, 2}),
         )
     )

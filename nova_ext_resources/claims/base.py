@@ -9,8 +9,8 @@ import warnings
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
 
 
 class RenamedMethods:
@@ -71,10 +71,10 @@ class Tracker(RenamedMethods, abc.ABC):
 
     def observe(
         self,
-        inventory: inventory_obj.Inventory,
+        inventory: class_inventory.Inventory,
         units: Mapping[str, Any],
         assignments: Iterable[assignment.Assignment],
-    ) -> inventory_obj.Inventory:
+    ) -> class_inventory.Inventory:
         """Return the inventory with everything ``reserved`` that others use.
 
         :param units: the facts that the inventory provider reported
@@ -85,7 +85,7 @@ class Tracker(RenamedMethods, abc.ABC):
 
     @abc.abstractmethod
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> host_view.TrackerState:
         """Make the state in which no server of this host holds anything.
 

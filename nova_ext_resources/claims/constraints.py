@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
 
 _Places: TypeAlias = Mapping[host_view.Place, int]
@@ -84,7 +84,7 @@ def _make_shortfall(
 
 
 def _check_attributes(
-    rules: constraints.ClassConstraints,
+    rules: host_constraints.ClassConstraints,
     name: str,
     amount: int,
     attributes: Mapping[str, str],
@@ -115,7 +115,7 @@ def _has_margin(value: str, amount: int, margin: int) -> bool:
 
 
 def _check_server(
-    rules: constraints.ClassConstraints,
+    rules: host_constraints.ClassConstraints,
     name: str,
     places: _Places,
     asked: frozenset[str],
@@ -141,7 +141,7 @@ def _check_server(
 
 
 def _check_place(
-    rules: constraints.ClassConstraints,
+    rules: host_constraints.ClassConstraints,
     place: host_view.Place,
     places: _Places,
 ) -> Iterable[str]:
@@ -164,7 +164,7 @@ def _check_place(
 
 
 def _check_cores(
-    rules: constraints.ClassConstraints,
+    rules: host_constraints.ClassConstraints,
     name: str,
     request: assignment.ClaimRequest,
 ) -> Iterable[str]:

@@ -21,8 +21,8 @@ import re
 
 from nova_ext_resources.claims import lease
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
 
 #: Suffixes as in the Placement API since 1.33.
@@ -54,7 +54,7 @@ def is_ours(key: str) -> bool:
 
 def parse(
     extra_specs: Mapping[str, str], grammar: Grammar
-) -> requirement.Requirement:
+) -> requirements.Requirement:
     """Make the requirement of a flavor.
 
     :param extra_specs: all of the flavor's; keys of others are passed over
@@ -74,9 +74,9 @@ def parse(
             suffix, resource_class, amount = check_amount(key, value)
             if amount:
                 groups.setdefault(suffix, {})[resource_class] = amount
-    made = requirement.Requirement(
+    made = requirements.Requirement(
         groups=tuple(
-            requirement.RequestGroup(suffix=suffix, resources=resources)
+            requirements.RequestGroup(suffix=suffix, resources=resources)
             for suffix, resources in sorted(groups.items())
         ),
         attributes=attributes,
@@ -159,7 +159,7 @@ def _check_number(key: str, value: str, resource_class: str) -> int:
     # Zero takes a standard class out of the request (Nova's rule). Of a
     # custom one it would ask for nothing, which nobody means.
     low = 1 if resource_class.startswith('CUSTOM_') else 0
-    high = inventory.MAX_INT
+    high = class_inventory.MAX_INT
     if _AMOUNT.fullmatch(value) and low <= int(value) <= high:
         return int(value)
     raise _refuse(
@@ -175,7 +175,7 @@ def _check_wish(key: str, value: str, keys: Mapping[str, str]) -> None:
         raise _refuse(key, value, f'the value must match {keys[name]}')
 
 
-def _check_subjects(made: requirement.Requirement) -> None:
+def _check_subjects(made: requirements.Requirement) -> None:
     """Refuse attributes and wishes with no amount that they belong to."""
     asked = made.resources
     for resource_class, attributes in made.attributes.items():

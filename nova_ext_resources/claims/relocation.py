@@ -19,7 +19,7 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 #: How many choices of providers are tried for one consumer.
 _MAX_OPTIONS = 256
@@ -233,7 +233,7 @@ def _make_request(
     for one in allocations.values():
         for name, amount in one.items():
             amounts[name] = amounts.get(name, 0) + amount
-    group = requirement.RequestGroup(suffix='', resources=amounts)
+    group = requirements.RequestGroup(suffix='', resources=amounts)
     return dataclasses.replace(
         request,
         allocations=allocations,

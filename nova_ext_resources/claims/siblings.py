@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def _list_local(
 
     They serve the CPUs of the provider only, or the flavor says so.
     """
-    required = requirement.Affinity.REQUIRED
+    required = requirements.Affinity.REQUIRED
     return [
         one
         for one in classes

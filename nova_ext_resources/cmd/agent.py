@@ -23,9 +23,9 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.service import agent as agent_mod
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health as health_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_health
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.reservation.manager import signals
 from nova_ext_resources.reservation.manager import systemd
@@ -185,7 +185,7 @@ def _live(options: argparse.Namespace, configured: _Configuration) -> int:
         return err.number
 
 
-def _report(health: health_obj.HostHealth) -> None:
+def _report(health: host_health.HostHealth) -> None:
     """Tell systemd how the host is; not that it is alive when it is not."""
     lines = [f'STATUS=host {health.host}: {health.status.value}']
     if all(one.name != alarm.STALLED for one in health.alarms):
@@ -195,7 +195,7 @@ def _report(health: health_obj.HostHealth) -> None:
 
 def _wait_for_node(
     options: argparse.Namespace, configured: _Configuration
-) -> provider.Node:
+) -> host_provider.Node:
     """Return the compute node as soon as placement has it.
 
     :raises InvalidConfiguration: its uuid cannot be read
@@ -223,7 +223,7 @@ def _find_node(
     options: argparse.Namespace,
     conf: cfg.ConfigOpts,
     client: placement_client.Client,
-) -> provider.Node:
+) -> host_provider.Node:
     """Return the compute node of this host.
 
     :raises InvalidConfiguration: its uuid cannot be read

@@ -39,7 +39,7 @@ from nova_ext_resources.host.service import paths
 from nova_ext_resources.host.service import telemetry
 from nova_ext_resources.objects import resource
 from nova_ext_resources import opts
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import loop
 from nova_ext_resources.virt.guards import cpu_power
@@ -306,7 +306,7 @@ class Checks:
             )
 
     def _check_placement(self) -> str:
-        client.from_conf(self._conf).check_access()
+        placement_client.from_conf(self._conf).check_access()
         return ''
 
     def _check_old_inventory(self) -> str:
@@ -315,7 +315,7 @@ class Checks:
             return 'Not checked: nova-compute has not been started yet.'
         try:
             problems = old_inventory.list_problems(
-                client.from_conf(self._conf),
+                placement_client.from_conf(self._conf),
                 node_uuid,
                 self._classes,
                 driver_conf.find_provider_config(self._conf),

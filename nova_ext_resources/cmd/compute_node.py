@@ -11,8 +11,8 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources.conf import state
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 
 #: Nova's name of the file (``nova.virt.node``).
 _FILE = 'compute_id'
@@ -74,7 +74,7 @@ def get_uuid(conf: cfg.ConfigOpts) -> str:
     return found
 
 
-def get(client: placement_client.Client, uuid_: str) -> provider.Node:
+def get(client: placement_client.Client, uuid_: str) -> host_provider.Node:
     """Return the compute node that has a uuid.
 
     :raises InvalidConfiguration: it is none, or another provider has it
@@ -87,11 +87,11 @@ def get(client: placement_client.Client, uuid_: str) -> provider.Node:
             reason=f'the value is not a uuid; {_ADVICE}',
         )
     root = client.get_provider(uuid_)
-    if root.parent_uuid or provider.SHARING_TRAIT in root.traits:
+    if root.parent_uuid or host_provider.SHARING_TRAIT in root.traits:
         raise exception.InvalidConfiguration(
             option='--node',
             value=uuid_,
             reason=f'the uuid belongs to provider {root.name}, which is not a '
             f'compute node; {_ADVICE}',
         )
-    return provider.Node(uuid=uuid_, hypervisor_hostname=root.name)
+    return host_provider.Node(uuid=uuid_, hypervisor_hostname=root.name)

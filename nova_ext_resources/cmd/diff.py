@@ -25,8 +25,8 @@ from nova_ext_resources.host.inventory import preview
 from nova_ext_resources.host.inventory import quarantine
 from nova_ext_resources.host.ledger import snapshot
 from nova_ext_resources.host.service import paths
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import diff
 from nova_ext_resources.placement.publish import plan_text
 from nova_ext_resources.placement.publish import tree_writer
@@ -76,8 +76,8 @@ def main(options: argparse.Namespace) -> int:
     return DIFFERENT if plan.changes or any(_describe(traits)) else SAME
 
 
-def _describe(traits: provider.NodeTraits) -> Iterator[str]:
-    if traits != provider.NodeTraits():
+def _describe(traits: host_provider.NodeTraits) -> Iterator[str]:
+    if traits != host_provider.NodeTraits():
         yield 'change the compute node'
     for word in ('added', 'removed'):
         if some := getattr(traits, word):
@@ -98,7 +98,9 @@ class _Comparison:
     def run(
         self, node_uuid: str
     ) -> tuple[
-        discovery.DiscoveredResources, diff.PublishPlan, provider.NodeTraits
+        discovery.DiscoveredResources,
+        diff.PublishPlan,
+        host_provider.NodeTraits,
     ]:
         """Return what was found, and what would be written.
 

@@ -5,8 +5,8 @@
 from collections.abc import Collection
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 
 
 #: Where something is to be moved.
@@ -37,7 +37,7 @@ def list_problems(
     old = sorted(
         name
         for name in root.inventories
-        if name in classes and name.startswith(provider.CUSTOM)
+        if name in classes and name.startswith(host_provider.CUSTOM)
     )
     if not old:
         return []
@@ -64,7 +64,7 @@ def _advise(name: str, named: dict[str, str]) -> str:
     )
 
 
-def _list_named(location: str, root: provider.Provider) -> dict[str, str]:
+def _list_named(location: str, root: host_provider.Provider) -> dict[str, str]:
     try:
         from nova_ext_resources.virt.provider_config import files
     except ImportError:

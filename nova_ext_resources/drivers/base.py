@@ -19,9 +19,9 @@ from nova_ext_resources import exception
 from nova_ext_resources.facts import guest
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import tunable_units
 
@@ -102,7 +102,7 @@ class InventoryProvider(abc.ABC):
         return frozenset()
 
     @property
-    def constraints(self) -> Mapping[str, constraints.ClassConstraints]:
+    def constraints(self) -> Mapping[str, host_constraints.ClassConstraints]:
         """Return what this host can never do, by resource class.
 
         As the last ``discover`` has found it. No I/O. Hosts refuse claims by
@@ -120,7 +120,7 @@ class InventoryProvider(abc.ABC):
         return ()
 
     @property
-    def nodes(self) -> tuple[provider.BareMetalNode, ...]:
+    def nodes(self) -> tuple[host_provider.BareMetalNode, ...]:
         """Return bare-metal nodes of ironic, with what they have.
 
         As the last ``discover`` has found them. No I/O. Each is a compute
@@ -158,7 +158,7 @@ class InventoryProvider(abc.ABC):
         """Describe every resource that ``discover`` may report."""
 
     @abc.abstractmethod
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         """Report what the host has now, parents before children.
 
         :raises DiscoveryFailed: nothing can be reported this time; the last
@@ -167,7 +167,7 @@ class InventoryProvider(abc.ABC):
 
     def discover_without(
         self, other: str
-    ) -> tuple[provider.HostProvider, ...]:
+    ) -> tuple[host_provider.HostProvider, ...]:
         """Report what the host will have when another plugin has left it.
 
         :param other: manages the same part of the host
@@ -246,7 +246,7 @@ class Enforcer(base.RenamedMethods, abc.ABC):
         return classes is None or resource_class in classes
 
     @property
-    def constraints(self) -> Mapping[str, constraints.ClassConstraints]:
+    def constraints(self) -> Mapping[str, host_constraints.ClassConstraints]:
         """Return what this host can never do, by resource class.
 
         Always the same. No I/O. Hosts refuse claims by it, and publish it,

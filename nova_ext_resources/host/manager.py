@@ -28,11 +28,11 @@ from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.host.reconcile import repair
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import stats as stats_obj
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class HostManager(manager.ClaimManager):
         self,
         *,
         host: str,
-        node: provider.Node,
+        node: host_provider.Node,
         providers: Mapping[str, drivers_base.InventoryProvider],
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
@@ -90,10 +90,10 @@ class HostManager(manager.ClaimManager):
                 for name in providers
                 for one in self._discovery.list_definitions(name)
             ),
-            constraints=constraints.Constraints(
+            constraints=host_constraints.Constraints(
                 enforcers=frozenset(enforcers),
                 tests=tuple(tests),
-                classes=constraints.unite(
+                classes=host_constraints.unite(
                     one.constraints for one in enforcers.values()
                 ),
                 spreads_pins=spreads_pins,
@@ -213,7 +213,7 @@ class HostManager(manager.ClaimManager):
         )
         return {stats_obj.KEY: text, holders.KEY: names}
 
-    def providers(self) -> tuple[provider.Provider, ...]:
+    def providers(self) -> tuple[host_provider.Provider, ...]:
         """Return the tree that placement shall see. May write the ledger.
 
         :raises LedgerError: it cannot be remembered, so it must not be
@@ -223,14 +223,14 @@ class HostManager(manager.ClaimManager):
         record = node_traits.find_record(self.node)
         return self._record(made, {record: self.found.node_traits})
 
-    def nodes(self) -> Mapping[str, tuple[provider.Provider, ...]]:
+    def nodes(self) -> Mapping[str, tuple[host_provider.Provider, ...]]:
         """Return the trees below bare-metal nodes, by uuid of the node.
 
         May write the ledger.
 
         :raises LedgerError: see :meth:`providers`
         """
-        trees: dict[str, list[provider.Provider]] = {}
+        trees: dict[str, list[host_provider.Provider]] = {}
         for node in self.found.nodes:
             made = trees.setdefault(node.uuid, [])
             made.extend(node.make_providers())
@@ -238,9 +238,9 @@ class HostManager(manager.ClaimManager):
 
     def _record(
         self,
-        made: Iterable[provider.Provider],
+        made: Iterable[host_provider.Provider],
         more: Mapping[str, frozenset[str]] | None = None,
-    ) -> tuple[provider.Provider, ...]:
+    ) -> tuple[host_provider.Provider, ...]:
         """Return providers with all traits that they were published with.
 
         :param more: traits of others that are recorded with them
@@ -279,7 +279,7 @@ class HostManager(manager.ClaimManager):
         return known
 
     @property
-    def node_traits(self) -> provider.NodeTraits:
+    def node_traits(self) -> host_provider.NodeTraits:
         """Return what Nova shall add to its compute node, or remove."""
         return node_traits.find(self.found, self._published, self.node)
 

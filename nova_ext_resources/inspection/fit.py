@@ -23,14 +23,14 @@ from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection import services as services_mod
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
 from nova_ext_resources.reservation import candidates
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import runs
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation import spare as spare_mod
 
 #: Nova gives it to the provider of a compute service that is disabled.
@@ -133,10 +133,10 @@ class Filters:
     :ivar end: when the server ends
     """
 
-    demand: demand_mod.Demand
+    demand: server_demand.Demand
     trackers: Mapping[str, base.Tracker]
     tests: Mapping[str, base.ClaimTest]
-    promises: promises_mod.Promises
+    promises: promise_ledger.Promises
     now: int = 0
     end: int = interval.FOREVER
 
@@ -271,7 +271,7 @@ def find_exclusion(
 
 
 def explain_absence(
-    host: host_tree.HostTree, demand: demand_mod.Demand
+    host: host_tree.HostTree, demand: server_demand.Demand
 ) -> Fit:
     """Return why placement does not offer a host."""
     ways = candidates.CandidateSearch(
@@ -335,10 +335,10 @@ def make_view(host: host_tree.HostTree) -> host_view.HostView:
 
 def make_providers(
     host: host_tree.HostTree,
-) -> list[provider.Provider]:
+) -> list[host_provider.Provider]:
     """Return the providers of a host, as far as candidates need them."""
     return [
-        provider.Provider(
+        host_provider.Provider(
             rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
         )
         for one in host.offering
@@ -358,7 +358,7 @@ def make_option(
 
 
 def _list_absent(
-    host: host_tree.HostTree, demand: demand_mod.Demand
+    host: host_tree.HostTree, demand: server_demand.Demand
 ) -> list[exception.Shortfall]:
     """Return the resource classes that no provider of a host has."""
     had = {name for one in host.offering for name in one.amounts}
@@ -375,7 +375,7 @@ def _list_absent(
 
 
 def _list_without_traits(
-    host: host_tree.HostTree, demand: demand_mod.Demand
+    host: host_tree.HostTree, demand: server_demand.Demand
 ) -> list[exception.Shortfall]:
     """Return what no provider has with the traits, or beside the rest."""
     missing = candidates.list_missing(
@@ -446,7 +446,7 @@ def _explain_capacity(capacity: int) -> str:
     )
 
 
-def _of_host(demand: demand_mod.Demand, reason: str) -> exception.Shortfall:
+def _of_host(demand: server_demand.Demand, reason: str) -> exception.Shortfall:
     """Return a reason that is about a whole host."""
     name, amount = min(demand.requirement.resources.items())
     return _make_shortfall(name, amount, reason, is_permanent=True)

@@ -13,8 +13,8 @@ import re
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import server_demand
 
 #: Image property -> the extra spec with which it competes.
 _PROPERTIES = {
@@ -48,7 +48,7 @@ class FlavorRequest:
 
     mistakes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    demand: demand_mod.Demand | None = None
+    demand: server_demand.Demand | None = None
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -83,7 +83,7 @@ def read(
 
 
 def make_query(
-    demand: demand_mod.Demand, host: host_tree.HostTree | None = None
+    demand: server_demand.Demand, host: host_tree.HostTree | None = None
 ) -> list[tuple[str, str]]:
     """Return the query of ``GET /allocation_candidates`` for a request.
 
@@ -108,7 +108,7 @@ def make_query(
         # What the tree does not have may come from a shared pool.
         if host is not None and group.resources.keys() <= had:
             query.append((f'in_tree{suffix}', host.root.rp_uuid))
-        traits = demand.traits.get(suffix, demand_mod.Traits())
+        traits = demand.traits.get(suffix, server_demand.Traits())
         wanted = [
             *sorted(traits.required),
             *(f'!{one}' for one in sorted(traits.forbidden)),

@@ -15,7 +15,7 @@ from nova_ext_resources.inspection import fit
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.reservation import candidates
 
 
@@ -95,7 +95,7 @@ class Placing:
             document,
             chosen,
             'n',
-            lambda name: find_affinity(name) == requirement.Affinity.REQUIRED,
+            lambda name: find_affinity(name) == requirements.Affinity.REQUIRED,
         )
         return caches & devices or caches | devices
 

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 
 class RelocationState(enum.StrEnum):
@@ -82,7 +82,7 @@ def list_classes(trees: Iterable[host_tree.HostTree]) -> frozenset[str]:
         for one in tree.providers
         if one.is_ours
         for name in one.amounts
-        if name.startswith(provider.CUSTOM)
+        if name.startswith(host_provider.CUSTOM)
     )
 
 

@@ -27,7 +27,7 @@ from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import planned_hold
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.reservation import publication
 
 
@@ -298,7 +298,7 @@ def _list_allocated(
 def _complete(
     row: ResourceRow,
     servers: list[ResourcePart],
-    known: reserved_mod.Reserved | None = None,
+    known: reserved_units.Reserved | None = None,
 ) -> ResourceRow:
     """Return a row with the parts of servers, and what is left beside them.
 
@@ -333,7 +333,7 @@ def _count_reserved(row: ResourceRow, servers: Iterable[ResourcePart]) -> int:
     return max(row.reserved - max(held - row.amount.used, 0), 0)
 
 
-def _list_kinds(known: reserved_mod.Reserved) -> list[tuple[PartKind, int]]:
+def _list_kinds(known: reserved_units.Reserved) -> list[tuple[PartKind, int]]:
     return [
         (PartKind.HOST, known.host),
         (PartKind.OTHER, known.other),
@@ -345,7 +345,7 @@ def _place(
     row: ResourceRow,
     servers: list[ResourcePart],
     state: cache_ways.CacheWaysState,
-    known: reserved_mod.Reserved | None,
+    known: reserved_units.Reserved | None,
 ) -> ResourceRow:
     """Return a row with the owner of each way.
 
@@ -374,7 +374,7 @@ def _place(
 
 
 def _split(
-    mask: int, known: reserved_mod.Reserved | None
+    mask: int, known: reserved_units.Reserved | None
 ) -> Iterator[tuple[PartKind, int]]:
     """Yield what has these reserved ways, each once, and which they are.
 

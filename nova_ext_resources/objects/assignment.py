@@ -8,7 +8,7 @@ import datetime
 import enum
 from typing import Any
 
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 
 
 class State(enum.StrEnum):
@@ -145,7 +145,7 @@ class ClaimRequest(Consumer):
     """
 
     allocations: Mapping[str, Mapping[str, int]]
-    requirement: requirement_obj.Requirement
+    requirement: requirements.Requirement
     cpus: frozenset[int] | None = None
     float_cpus: frozenset[int] | None = None
     pinning: Pinning | None = None

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any, Protocol, Self, TypeAlias
 
-from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import reserved_units
 
 #: (rp_uuid, resource class)
 Place: TypeAlias = tuple[str, str]
@@ -75,13 +75,13 @@ class Tracked:
 
     tracker: str
     state: TrackerState
-    inventory: inventory_obj.Inventory | None = None
+    inventory: class_inventory.Inventory | None = None
     implied: Place | None = None
     cpus: str | None = None
     follows_tasks: bool = False
     near: str | None = None
     alike: frozenset[str] | None = None
-    reserved: reserved_mod.Reserved | None = None
+    reserved: reserved_units.Reserved | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class HostView:
     tracked: Mapping[Place, Tracked] = dataclasses.field(default_factory=dict)
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resource_classes: frozenset[str] = frozenset()
-    constraints: constraints_obj.Constraints = constraints_obj.NONE
+    constraints: host_constraints.Constraints = host_constraints.NONE
     during: object = None
 
     def list_places(self, allocations: Amounts) -> dict[Place, int]:
@@ -115,7 +115,7 @@ class HostView:
             if (rp_uuid, resource_class) in self.tracked
         }
 
-    def list_reserved(self) -> dict[Place, reserved_mod.Reserved]:
+    def list_reserved(self) -> dict[Place, reserved_units.Reserved]:
         """Return what has the reserved units, where the host reports it."""
         return {
             place: tracked.reserved

@@ -8,7 +8,7 @@ import datetime
 from typing import Any
 import uuid
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 #: What others than servers use of a pool whose source says what is free: all
 #: that is not free; all that is neither free nor allocated; or what the
@@ -91,7 +91,10 @@ class SharedPool:
 
     @property
     def all_traits(self) -> frozenset[str]:
-        return self.traits | {provider.OWNER_TRAIT, provider.SHARING_TRAIT}
+        return self.traits | {
+            host_provider.OWNER_TRAIT,
+            host_provider.SHARING_TRAIT,
+        }
 
     @property
     def aggregate_uuid(self) -> str:
@@ -103,7 +106,7 @@ def make_key(name: str) -> str:
     return f'POOL_{name}'
 
 
-def is_pool(one: provider.Provider) -> bool:
+def is_pool(one: host_provider.Provider) -> bool:
     """Return whether a provider is the sharing one of a pool."""
     name = one.name.removeprefix(make_key(''))
     return one.parent_uuid is None and one.rp_uuid == make_rp_uuid(name)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.placement.api import retry
 

@@ -17,10 +17,10 @@ import dataclasses
 from typing import TypeAlias, TypeVar
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 
 #: Classes of compute nodes, those first that hosts run out of last.
@@ -44,7 +44,7 @@ _T = TypeVar('_T')
 _R = TypeVar('_R')
 
 _Trees: TypeAlias = tuple[host_tree.HostTree, ...]
-_Listed: TypeAlias = Mapping[str, provider.Provider]
+_Listed: TypeAlias = Mapping[str, host_provider.Provider]
 
 
 def list_hosts(
@@ -83,14 +83,14 @@ def list_hosts(
     pools = [
         listed[one.root.rp_uuid]
         for one in trees
-        if provider.SHARING_TRAIT in one.root.traits
+        if host_provider.SHARING_TRAIT in one.root.traits
         and (classes is None or one.root.amounts.keys() & wanted)
     ]
     shared = _read_shared(client, pools, roots)
     return tuple(
         dataclasses.replace(one, shared=shared.get(one.root.rp_uuid, ()))
         for one in trees
-        if provider.SHARING_TRAIT not in one.root.traits
+        if host_provider.SHARING_TRAIT not in one.root.traits
     )
 
 
@@ -104,7 +104,7 @@ def list_pools(
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
     roots = {rp_uuid: find_root(rp_uuid, listed) for rp_uuid in listed}
     sharing = retry.call(
-        client.list_providers, required=provider.SHARING_TRAIT
+        client.list_providers, required=host_provider.SHARING_TRAIT
     )
     pools = []
     for one in sorted(sharing, key=lambda one: host_tree.sort_name(one.name)):
@@ -222,7 +222,7 @@ def find_root(rp_uuid: str, listed: _Listed) -> str:
 
 def _read_shared(
     client: placement_client.Client,
-    pools: Iterable[provider.Provider],
+    pools: Iterable[host_provider.Provider],
     roots: Mapping[str, str],
 ) -> dict[str, tuple[host_tree.TreeProvider, ...]]:
     """Return the root of each host -> the sharing providers that it reaches.
@@ -349,7 +349,7 @@ class _Search:
 
 def _read(
     client: placement_client.Client,
-    listed: provider.Provider,
+    listed: host_provider.Provider,
     *,
     has_holders: bool = False,
     has_closed_usages: bool = True,
@@ -389,7 +389,7 @@ def _read(
 
 def _add_inventories(
     one: host_tree.TreeProvider,
-    inventories: Mapping[str, inventory_obj.Inventory] | None,
+    inventories: Mapping[str, class_inventory.Inventory] | None,
 ) -> host_tree.TreeProvider:
     if inventories is None:
         return one

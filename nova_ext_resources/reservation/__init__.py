@@ -10,24 +10,23 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``blazar``: the plugin of Blazar
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
-* ``capacity``: what operators do with planned changes of capacity
 * ``capacity_change``: a maintenance, an upgrade or a cut that is planned
 * ``capacity_order``: what operators plan, checked as a whole
 * ``capacity_plan``: the capacity of a fleet over time, as changes make it
+* ``capacity``: what operators do with planned changes of capacity
 * ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
 * ``column``: what is promised of one class of one provider
 * ``counter_offer``: a refusal in words
 * ``cuts``: what planned changes take away, and when
-* ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
 * ``errors``: what quotas, limits, changes of capacity, and subscriptions raise
 * ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
 * ``figures``: how much is promised, taken and lent now
 * ``flavor``: a flavor of Nova
-* ``fleet``: the hosts of a cloud, and all that is booked on them
+* ``fleets``: the hosts of a cloud, and all that is booked on them
 * ``forecast``: how much of a class a provider will have
 * ``future``: what is there at any second of an interval, as one view
 * ``host``: one host, as it is without anything that is planned
@@ -44,16 +43,17 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``outage``: what a reservation loses with its hosts
 * ``owed``: what must be left beside what servers hold
 * ``packing``: the servers of one request, put on hosts for one interval
+* ``plan_request``: servers of one flavor for one time
+* ``planned_server``: one server that is planned
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
+* ``promise_ledger``: what is promised where and when, and who has taken what
 * ``publication``: what a host has told Nova of its units
 * ``published``: a host with the units that it has published
 * ``quota``: how many unit-hours a project may reserve
-* ``promises``: what is promised where and when, and who has taken what
-* ``request``: servers of one flavor for one time
 * ``room``: what one host can take in one interval, server by server
 * ``runs``: whether slots that need units side by side still find them
-* ``server``: one server that is planned
+* ``server_demand``: what one server of a flavor needs
 * ``shortfalls``: what is short on each host for a server
 * ``site``: the cloud around: its hosts, flavors and zones
 * ``spare``: what is free and promised to nobody until a server ends

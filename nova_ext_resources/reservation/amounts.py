@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import server_demand
 
 #: Parts of a window; each one is a line for people.
 MAX_PARTS = 1000
@@ -57,7 +57,7 @@ class Amounts:
 
 
 def list_amounts(
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     during: interval.Interval,
     *,
     zone: str | None = None,
@@ -87,9 +87,9 @@ def list_amounts(
 
 
 def list_fits(
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     tests: Mapping[str, base.ClaimTest],
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     during: interval.Interval,
     *,
     zone: str | None = None,
@@ -106,7 +106,7 @@ def list_fits(
     parts = _list_parts(fleet, places, during)
     counted = 0
     for part, *_amounts in _cut(parts, during, step, MAX_PLANS):
-        request = request_mod.Request(
+        request = plan_request.Request(
             key='capacity',
             demand=demand,
             during=part,
@@ -130,7 +130,7 @@ def list_zones(hosts: Iterable[host_mod.Host]) -> list[str]:
 
 
 def _group(
-    fleet: fleet_mod.Fleet, zone: str | None
+    fleet: fleets.Fleet, zone: str | None
 ) -> dict[Kind, dict[host_view.Place, host_view.TrackerState]]:
     found: dict[Kind, dict[host_view.Place, host_view.TrackerState]] = {}
     for host in fleet.hosts.values():
@@ -147,7 +147,7 @@ _Part: TypeAlias = tuple[interval.Interval, int, int, int]
 
 
 def _list_parts(
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     places: Iterable[host_view.Place],
     during: interval.Interval,
 ) -> list[_Part]:

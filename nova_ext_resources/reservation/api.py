@@ -38,15 +38,15 @@ from nova_ext_resources.reservation import capacity
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
 from nova_ext_resources.reservation import figures
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import needs as needs_mod
 from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import limits as own_limits
 from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import records
@@ -90,7 +90,7 @@ class Reservations:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         site: survey.Site,
         *,
         trackers: Mapping[str, base.Tracker],
@@ -255,7 +255,7 @@ class Reservations:
         :returns: the name itself if there is none
         :raises InvalidReservation: there are several
         """
-        if name != request_mod.find_name(name):
+        if name != plan_request.find_name(name):
             return name if self._list(key=name) else name.removesuffix('~1')
         found = self._list(name=name)
         found = [one for one in found if not one.state.is_final] or found
@@ -473,7 +473,7 @@ class Reservations:
         reason: str,
         flavors: needs_mod.Flavors,
         is_undo: bool,
-    ) -> tuple[request_mod.Request, planner.Plan | planner.Refusal | None]:
+    ) -> tuple[plan_request.Request, planner.Plan | planner.Refusal | None]:
         """Change a reservation as it is now.
 
         :returns: what was asked for, and the answer; None if another one has
@@ -513,13 +513,13 @@ class Reservations:
             ) from err
         return request, answer and limits.trim(answer, now)
 
-    def _look_at(self, zone: str | None) -> fleet_mod.Fleet:
+    def _look_at(self, zone: str | None) -> fleets.Fleet:
         """Return the hosts with all that is booked on them now."""
         if zone is not None:
             self._survey.check_zone(_CAPACITY, zone)
         return self._survey.refresh()
 
-    def _check_known(self, request: request_mod.Request) -> None:
+    def _check_known(self, request: plan_request.Request) -> None:
         """Check that there is such a zone, and each class and trait.
 
         :raises InvalidReservation: there is not

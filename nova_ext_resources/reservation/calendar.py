@@ -40,8 +40,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 
@@ -266,8 +266,11 @@ class Calendar:
 def _check_amount(
     name: str, amount: int, place: host_view.Place, least: int
 ) -> None:
-    if type(amount) is not int or not least <= amount <= inventory.MAX_INT:
+    if (
+        type(amount) is not int
+        or not least <= amount <= class_inventory.MAX_INT
+    ):
         raise ValueError(
             f'the {name} {amount!r} of {place[1]} of provider {place[0]} is '
-            f'not a whole number from {least} to {inventory.MAX_INT}'
+            f'not a whole number from {least} to {class_inventory.MAX_INT}'
         )

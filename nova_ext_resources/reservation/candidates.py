@@ -23,10 +23,10 @@ import itertools
 from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.objects import requirements
+from nova_ext_resources.reservation import server_demand
 
 #: rp_uuid -> resource class -> amount
 Allocations: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
     group: str
     amounts: Mapping[str, int]
-    options: Sequence[provider.Provider]
+    options: Sequence[host_provider.Provider]
     required: frozenset[str] = frozenset()
 
     def get_order(self) -> tuple[object, ...]:
@@ -90,8 +90,8 @@ class CandidateSearch:
     def __init__(
         self,
         view: host_view.HostView,
-        providers: Sequence[provider.Provider],
-        demand: demand_mod.Demand,
+        providers: Sequence[host_provider.Provider],
+        demand: server_demand.Demand,
     ) -> None:
         self.is_cut = False
         self._parts = [
@@ -222,7 +222,7 @@ class CandidateSearch:
     def _count(
         self,
         part: _Part,
-        one: provider.Provider,
+        one: host_provider.Provider,
         used: Collection[str],
     ) -> int:
         """Return how many parts of a kind a provider has room for."""
@@ -235,7 +235,9 @@ class CandidateSearch:
         is_alone = self._is_isolated and part.group
         return max(min(fits, 1) if is_alone else fits, 0)
 
-    def _take(self, part: _Part, one: provider.Provider, sign: int) -> None:
+    def _take(
+        self, part: _Part, one: host_provider.Provider, sign: int
+    ) -> None:
         for name, amount in part.amounts.items():
             self._left[one.rp_uuid, name] -= sign * amount
 
@@ -259,8 +261,8 @@ def has_room(view: host_view.HostView, allocations: Allocations) -> bool:
 
 def list_missing(
     view: host_view.HostView,
-    providers: Sequence[provider.Provider],
-    demand: demand_mod.Demand,
+    providers: Sequence[host_provider.Provider],
+    demand: server_demand.Demand,
 ) -> list[tuple[str, int, str]]:
     """Return what no provider of the host could ever serve, and why.
 
@@ -296,12 +298,12 @@ def list_missing(
 
 def _list_parts(
     view: host_view.HostView,
-    providers: Sequence[provider.Provider],
-    demand: demand_mod.Demand,
-    group: requirement.RequestGroup,
+    providers: Sequence[host_provider.Provider],
+    demand: server_demand.Demand,
+    group: requirements.RequestGroup,
 ) -> list[_Part]:
     """Return the parts of one group, with options whatever is free."""
-    traits = demand.traits.get(group.suffix, demand_mod.Traits())
+    traits = demand.traits.get(group.suffix, server_demand.Traits())
     allowed = [one for one in providers if not one.traits & traits.forbidden]
     if group.suffix:
         allowed = [one for one in allowed if traits.required <= one.traits]
@@ -326,10 +328,10 @@ def _list_parts(
 
 def _sort(
     view: host_view.HostView,
-    providers: Iterable[provider.Provider],
+    providers: Iterable[host_provider.Provider],
     names: Sequence[str],
     required: Set[str],
-) -> list[provider.Provider]:
+) -> list[host_provider.Provider]:
     """Return those that have all of some classes.
 
     Those with the most traits that are required first, then those that no
@@ -344,7 +346,7 @@ def _sort(
         having,
         key=lambda one: (
             -len(one.traits & required),
-            provider.SHARING_TRAIT in one.traits,
+            host_provider.SHARING_TRAIT in one.traits,
             -view.tracked[one.rp_uuid, names[0]].state.available,
         ),
     )

@@ -10,11 +10,11 @@ from nova_ext_resources.reservation import capacity_order
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation import way
 
 #: The longest name of who plans something that is kept.
@@ -38,7 +38,7 @@ class CapacityChanges:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         find_all: FindAdmission,
         find_none: FindAdmission,
         list_names: Callable[[], Container[str]],
@@ -82,7 +82,7 @@ class CapacityChanges:
         during = capacity_order.read_during(plan, now)
 
         def make(
-            fleet: fleet_mod.Fleet, others: capacity_plan.Changes
+            fleet: fleets.Fleet, others: capacity_plan.Changes
         ) -> capacity_change.CapacityChange:
             is_known = plan.get('host', '') in ('', *fleet.hosts)
             made = capacity_order.make_change(

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class CapacityChange:
             return self.is_of_host
         return self.is_maintenance or place[1] in self.amounts
 
-    def concerns(self, server: server_mod.PlannedServer) -> bool:
+    def concerns(self, server: planned_server.PlannedServer) -> bool:
         """Return whether a planned server takes of what is changed."""
         if self.is_of_host:
             return server.host == self.host

@@ -22,12 +22,12 @@ from typing import Any, TypeAlias
 
 import jsonschema
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order
@@ -51,8 +51,8 @@ _SCHEMA = {
             'minProperties': 1,
             'additionalProperties': {
                 'type': 'integer',
-                'minimum': -inventory.MAX_INT,
-                'maximum': inventory.MAX_INT,
+                'minimum': -class_inventory.MAX_INT,
+                'maximum': class_inventory.MAX_INT,
                 'not': {'const': 0},
             },
         },
@@ -164,7 +164,7 @@ def is_same(
 def make_change(
     document: Document,
     during: interval.Interval,
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     others: capacity_plan.Changes,
     now: int,
     *,
@@ -199,7 +199,7 @@ def make_change(
 
 
 def _is_away(
-    document: Document, fleet: fleet_mod.Fleet, names: Container[str]
+    document: Document, fleet: fleets.Fleet, names: Container[str]
 ) -> bool:
     """Return whether it is about a host that is disabled as a whole.
 
@@ -227,8 +227,8 @@ def _is_away(
 
 
 def _find_provider(
-    document: Document, fleet: fleet_mod.Fleet
-) -> provider_obj.Provider | None:
+    document: Document, fleet: fleets.Fleet
+) -> host_provider.Provider | None:
     """Return the provider that is meant; None for all that a host has."""
     key, host = document['name'], document.get('host')
     known = {
@@ -262,9 +262,9 @@ def _find_provider(
 def _choose_provider(
     key: str,
     amounts: Mapping[str, int],
-    providers: Sequence[provider_obj.Provider],
-    fleet: fleet_mod.Fleet,
-) -> provider_obj.Provider:
+    providers: Sequence[host_provider.Provider],
+    fleet: fleets.Fleet,
+) -> host_provider.Provider:
     """Return the one that has all classes.
 
     :raises InvalidCapacityChange: there is none, or there are several
@@ -295,7 +295,7 @@ def _choose_provider(
     )
 
 
-def _find_host(fleet: fleet_mod.Fleet, provider: provider_obj.Provider) -> str:
+def _find_host(fleet: fleets.Fleet, provider: host_provider.Provider) -> str:
     """Return the host of a provider, '' if several share it."""
     if provider.rp_uuid in fleet.shared:
         return ''
@@ -308,7 +308,7 @@ def _find_host(fleet: fleet_mod.Fleet, provider: provider_obj.Provider) -> str:
 
 def _set_base(
     change: capacity_change.CapacityChange,
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     others: capacity_plan.Changes,
     now: int,
 ) -> capacity_change.CapacityChange:
@@ -355,11 +355,11 @@ def _check_amount(
             f'fewer than the {-amount} to take away; take away less, or plan '
             'a maintenance',
         )
-    if expected.highest(change.during) + amount > inventory.MAX_INT:
+    if expected.highest(change.during) + amount > class_inventory.MAX_INT:
         raise _refuse(
             change.key,
             f'amounts.{name}',
-            f'placement stores no more than {inventory.MAX_INT}',
+            f'placement stores no more than {class_inventory.MAX_INT}',
         )
 
 

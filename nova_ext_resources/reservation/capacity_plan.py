@@ -12,10 +12,10 @@ import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.reservation import capacity_change
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 
@@ -25,7 +25,7 @@ Changes: TypeAlias = capacity_change.Changes
 _Delta: TypeAlias = tuple[interval.Interval, int]
 
 
-def apply(fleet: fleet_mod.Fleet, changes: Changes, now: int) -> None:
+def apply(fleet: fleets.Fleet, changes: Changes, now: int) -> None:
     """Let a fleet have the capacity that is planned, and no other.
 
     Changes of hosts and providers that the fleet does not have are left out.
@@ -41,7 +41,7 @@ def apply(fleet: fleet_mod.Fleet, changes: Changes, now: int) -> None:
 
 
 def find_places(
-    fleet: fleet_mod.Fleet, change: capacity_change.CapacityChange
+    fleet: fleets.Fleet, change: capacity_change.CapacityChange
 ) -> frozenset[host_view.Place]:
     """Return the places whose capacity a change is about."""
     if change.is_of_host:
@@ -58,7 +58,7 @@ def find_places(
 
 
 def find_tracked(
-    fleet: fleet_mod.Fleet, place: host_view.Place
+    fleet: fleets.Fleet, place: host_view.Place
 ) -> host_view.Tracked:
     """Return a place of any host, as it is now.
 
@@ -89,7 +89,7 @@ def _is_of(
 
 
 def _change(
-    fleet: fleet_mod.Fleet, name: str, changes: Changes, now: int
+    fleet: fleets.Fleet, name: str, changes: Changes, now: int
 ) -> None:
     """Change one host, in each time in which nothing changes."""
     view = fleet.hosts[name].view
@@ -169,14 +169,14 @@ def _make_view(
 
 
 def _grow(
-    inventory: inventory_obj.Inventory, delta: int
-) -> inventory_obj.Inventory:
+    inventory: class_inventory.Inventory, delta: int
+) -> class_inventory.Inventory:
     """Return an inventory of which one server can have all that it gets.
 
     Unless less was the most that one server can have.
     """
     units = max(int(delta / inventory.allocation_ratio), 0)
-    total = min(inventory.total + units, inventory_obj.MAX_INT)
+    total = min(inventory.total + units, class_inventory.MAX_INT)
     has_limit = inventory.max_unit < inventory.total
     return dataclasses.replace(
         inventory,

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, TypeAlias
 
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 
 #: An allocation request as in ``GET /allocation_candidates``.
 Candidate: TypeAlias = Mapping[str, Any]
 
 #: Returns whether a candidate breaks no promise but that of a slot.
-Fits: TypeAlias = Callable[[server.PlannedServer, Candidate], bool]
+Fits: TypeAlias = Callable[[planned_server.PlannedServer, Candidate], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,12 @@ class Choice:
     :ivar candidates: of the slot's host, those that the server may have
     """
 
-    slot: server.PlannedServer
+    slot: planned_server.PlannedServer
     candidates: Sequence[Candidate]
 
 
 def choose(
-    held: Iterable[server.PlannedServer],
+    held: Iterable[planned_server.PlannedServer],
     consumer: str,
     candidates: Mapping[str, Sequence[Candidate]],
     fits: Fits,
@@ -63,7 +63,7 @@ def choose(
 
 
 def list_exact(
-    slot: server.PlannedServer, candidates: Iterable[Candidate]
+    slot: planned_server.PlannedServer, candidates: Iterable[Candidate]
 ) -> list[Candidate]:
     """Return the candidates that take of a slot's places alone."""
     places = slot.places
@@ -79,7 +79,7 @@ def list_exact(
 
 
 def find_besides(
-    slot: server.PlannedServer, candidate: Candidate
+    slot: planned_server.PlannedServer, candidate: Candidate
 ) -> Candidate:
     """Return the part of a candidate of classes that the slot has not.
 
@@ -107,7 +107,7 @@ def find_besides(
 
 
 def list_excess(
-    slot: server.PlannedServer, candidate: Candidate
+    slot: planned_server.PlannedServer, candidate: Candidate
 ) -> list[tuple[str, int, int]]:
     """Return each class of which a server needs more than its slot has.
 

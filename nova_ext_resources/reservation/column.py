@@ -5,9 +5,9 @@
 import dataclasses
 
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +18,8 @@ class Promise:
     :ivar during: when it is promised
     """
 
-    request: request_mod.Request
-    slot: server.PlannedServer
+    request: plan_request.Request
+    slot: planned_server.PlannedServer
     during: interval.Interval
 
 

@@ -5,8 +5,8 @@
 from collections.abc import Iterator
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 
 #: Hosts of which it is said what is short.
@@ -14,7 +14,7 @@ MAX_HOSTS = 3
 
 
 def check_planned(
-    request: request_mod.Request,
+    request: plan_request.Request,
     answer: planner.Plan | planner.Refusal,
 ) -> None:
     """Check that a request was planned.
@@ -31,7 +31,7 @@ def check_planned(
 
 
 def explain(
-    request: request_mod.Request, refusal: planner.Refusal
+    request: plan_request.Request, refusal: planner.Refusal
 ) -> Iterator[str]:
     """Return sentences: the offers first, then what is short where."""
     yield from explain_offers(request, refusal)
@@ -39,7 +39,7 @@ def explain(
 
 
 def explain_offers(
-    request: request_mod.Request, refusal: planner.Refusal
+    request: plan_request.Request, refusal: planner.Refusal
 ) -> Iterator[str]:
     """Return sentences that name no host, for whoever may not know them."""
     largest, earliest = refusal.largest, refusal.earliest

@@ -14,8 +14,8 @@ from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import server
 
 
 class Cuts:
@@ -48,7 +48,7 @@ class Cuts:
         }
 
     def find_maintenance(
-        self, slot: server.PlannedServer, now: int
+        self, slot: planned_server.PlannedServer, now: int
     ) -> capacity_change.CapacityChange | None:
         """Return why a slot cannot be had now; None if it can.
 

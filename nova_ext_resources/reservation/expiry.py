@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 import dataclasses
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +19,13 @@ class Expiry:
     :ivar reason: a sentence
     """
 
-    request: request_mod.Request | None
-    released: tuple[server.PlannedServer, ...]
+    request: plan_request.Request | None
+    released: tuple[planned_server.PlannedServer, ...]
     reason: str
 
 
 def is_due(
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
     now: int,
     gaps: Iterable[interval.Interval] = (),
@@ -42,7 +42,7 @@ def is_due(
 
 
 def find_time(
-    request: request_mod.Request,
+    request: plan_request.Request,
     start: int,
     gaps: Iterable[interval.Interval] = (),
 ) -> int:
@@ -61,8 +61,8 @@ def find_time(
 
 
 def expire(
-    request: request_mod.Request,
-    held: Sequence[server.PlannedServer],
+    request: plan_request.Request,
+    held: Sequence[planned_server.PlannedServer],
     gaps: Iterable[interval.Interval] = (),
 ) -> Expiry:
     """Return what is left of a reservation when its expiry has come.

@@ -8,13 +8,15 @@ import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.reservation import amounts
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import state as state_mod
 
 #: The state of a reservation by the clock, and its slots.
-Held: TypeAlias = tuple[state_mod.State, Iterable[server.PlannedServer]]
+Held: TypeAlias = tuple[
+    state_mod.State, Iterable[planned_server.PlannedServer]
+]
 
 _Counter: TypeAlias = collections.Counter[amounts.Kind]
 
@@ -61,7 +63,7 @@ class Figures:
 
 
 def make_figures(
-    fleet: fleet_mod.Fleet, held: Iterable[Held], now: int
+    fleet: fleets.Fleet, held: Iterable[Held], now: int
 ) -> Figures:
     """Add up what is held on some hosts.
 
@@ -106,12 +108,14 @@ def make_figures(
     )
 
 
-def _add(counter: _Counter, zone: str, slot: server.PlannedServer) -> None:
+def _add(
+    counter: _Counter, zone: str, slot: planned_server.PlannedServer
+) -> None:
     for (_rp_uuid, resource_class), amount in slot.places.items():
         counter[zone, resource_class] += amount
 
 
-def _count_lent(fleet: fleet_mod.Fleet, now: int) -> _Counter:
+def _count_lent(fleet: fleets.Fleet, now: int) -> _Counter:
     """Return how much is short of what is promised from now on."""
     found = _Counter()
     places = {

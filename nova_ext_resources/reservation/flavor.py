@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import dataclasses
 
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
-from nova_ext_resources.reservation import demand
+from nova_ext_resources.reservation import server_demand
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,16 @@ class Flavor:
     disk_gb: int = 0
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def make_demand(self, grammar: extra_specs_mod.Grammar) -> demand.Demand:
+    def make_demand(
+        self, grammar: extra_specs_mod.Grammar
+    ) -> server_demand.Demand:
         """Return what one server of it needs.
 
         :raises InvalidExtraSpec: an extra spec is malformed, or of a kind
             that cannot be planned
         :raises ValueError: nothing is requested
         """
-        return demand.make_demand(
+        return server_demand.make_demand(
             vcpus=self.vcpus,
             memory_mb=self.memory_mb,
             disk_gb=self.disk_gb,

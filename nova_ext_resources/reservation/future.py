@@ -11,7 +11,7 @@ import dataclasses
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import stays
 
 
@@ -26,7 +26,7 @@ class Future:
 def add_servers(
     view: host_view.HostView,
     part: interval.Interval,
-    held: Iterable[server_mod.PlannedServer],
+    held: Iterable[planned_server.PlannedServer],
     trackers: Mapping[str, base.Tracker],
 ) -> host_view.HostView:
     """Return a view with all that is booked at any second of a part."""
@@ -74,7 +74,7 @@ def join(
 
 def leave_cells(
     cells: Sequence[frozenset[int]],
-    held: Sequence[server_mod.PlannedServer],
+    held: Sequence[planned_server.PlannedServer],
 ) -> tuple[frozenset[int], ...]:
     """Return the dedicated CPUs of each cell that no booking needs.
 
@@ -94,7 +94,7 @@ def leave_cells(
     return tuple(left)
 
 
-def _count_cpus(server: server_mod.PlannedServer) -> int:
+def _count_cpus(server: planned_server.PlannedServer) -> int:
     return sum(
         one.amount
         for one in server.assignments

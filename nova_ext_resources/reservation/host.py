@@ -9,13 +9,13 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
 
 #: Uuids of providers -> their inventories by class, of those that are there.
 InventoryReader: TypeAlias = Callable[
-    [Set[str]], Mapping[str, Mapping[str, inventory_obj.Inventory]]
+    [Set[str]], Mapping[str, Mapping[str, class_inventory.Inventory]]
 ]
 
 
@@ -56,7 +56,7 @@ class Host:
     """
 
     name: str
-    providers: tuple[provider.Provider, ...]
+    providers: tuple[host_provider.Provider, ...]
     view: host_view.HostView
     zone: str = ''
     cells: tuple[frozenset[int], ...] | None = None
@@ -66,7 +66,7 @@ class Host:
 
 def make_host(
     name: str,
-    providers: Sequence[provider.Provider],
+    providers: Sequence[host_provider.Provider],
     published: host_view.HostView,
     *,
     zone: str = '',

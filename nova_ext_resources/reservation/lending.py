@@ -30,7 +30,7 @@ from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 
 #: Seconds that Nova may take to shelve a server, or to delete it. So long
 #: before its end a borrower goes.
@@ -291,7 +291,7 @@ def has_drained(one: Borrower, now: int) -> bool:
 
 def find_shortage(
     uses: Uses,
-    promised: Iterable[server_mod.PlannedServer],
+    promised: Iterable[planned_server.PlannedServer],
     leaving: Set[str] = frozenset(),
     places: Container[host_view.Place] | None = None,
 ) -> dict[host_view.Place, int]:

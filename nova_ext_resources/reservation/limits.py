@@ -10,8 +10,8 @@ import dataclasses
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import times
 
 #: In place of a duration: no bound.
@@ -46,7 +46,7 @@ class Limits:
 
     def check(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int,
         before: interval.Interval | None = None,
         *,

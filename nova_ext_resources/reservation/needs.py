@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import server_demand
 
 #: Name or id -> flavor, None if Nova has none.
 Flavors: TypeAlias = Mapping[str, flavor_mod.Flavor | None]
@@ -45,7 +45,7 @@ class Needs:
 
     def read(
         self, key: str, order: order_mod.Document, flavors: Flavors
-    ) -> tuple[demand_mod.Demand, str]:
+    ) -> tuple[server_demand.Demand, str]:
         """Return what a server of an order needs, and its flavor's name.
 
         :param flavors: those that are known

@@ -34,10 +34,10 @@ from typing import Any, TypeAlias
 import jsonschema
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation import times
 
 Document: TypeAlias = Mapping[str, Any]
@@ -55,9 +55,9 @@ MAX_GROUPS = 8
 _MAX_AMOUNT = 0x7FFFFFFF
 
 AFFINITIES = {
-    'any': request_mod.Affinity.ANY,
-    'same-host': request_mod.Affinity.SAME_HOST,
-    'different-hosts': request_mod.Affinity.DIFFERENT_HOSTS,
+    'any': plan_request.Affinity.ANY,
+    'same-host': plan_request.Affinity.SAME_HOST,
+    'different-hosts': plan_request.Affinity.DIFFERENT_HOSTS,
 }
 
 _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
@@ -111,7 +111,7 @@ _CHANGEABLE = {
     'at_most': _COUNT,
     'priority': {'type': 'integer', 'minimum': -1000, 'maximum': 1000},
     'expires_after': _TEXT,
-    'at_end': {'enum': [str(one) for one in request_mod.AtEnd]},
+    'at_end': {'enum': [str(one) for one in plan_request.AtEnd]},
 }
 
 _SCHEMA = {
@@ -219,7 +219,7 @@ def find_fault(reason: str) -> str | None:
 
 def check_demand(
     key: str,
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     classes: Set[str],
     traits: Set[str],
 ) -> None:
@@ -243,7 +243,7 @@ def check_demand(
             )
 
 
-def check_groups(key: str, demand: demand_mod.Demand) -> None:
+def check_groups(key: str, demand: server_demand.Demand) -> None:
     """Check that an order without a flavor has not too many request groups.
 
     :raises InvalidReservation: it has
@@ -281,10 +281,10 @@ def make_flavor(document: Document) -> flavor_mod.Flavor:
 
 def make_request(
     document: Document,
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     now: int,
     flavor: str = '',
-) -> request_mod.Request:
+) -> plan_request.Request:
     """Make the request of an order that was checked.
 
     :param now: seconds since the epoch
@@ -306,17 +306,17 @@ def make_request(
         flavor=flavor,
         project=document.get('project', ''),
         expires_after=_read_expiry(key, document, None),
-        at_end=request_mod.AtEnd(document.get('at_end', 'keep')),
+        at_end=plan_request.AtEnd(document.get('at_end', 'keep')),
     )
 
 
 def change_request(
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
     changes: Document,
     now: int,
-    needs: tuple[demand_mod.Demand, str] | None = None,
-) -> request_mod.Request:
+    needs: tuple[server_demand.Demand, str] | None = None,
+) -> plan_request.Request:
     """Make the request that a change of a reservation asks for.
 
     What is not named stays as it is: if only the start is another one, the
@@ -348,13 +348,13 @@ def change_request(
         flavor=flavor,
         project=request.project,
         expires_after=_read_expiry(key, changes, request.expires_after),
-        at_end=request_mod.AtEnd(changes.get('at_end', request.at_end)),
+        at_end=plan_request.AtEnd(changes.get('at_end', request.at_end)),
     )
 
 
 def _make(
     key: str, *, least: int, most: int, **fields: Any
-) -> request_mod.Request:
+) -> plan_request.Request:
     if 0 < most < least:
         raise _refuse(
             key,
@@ -373,7 +373,7 @@ def _make(
         )
     fields |= {'least': least, 'most': most}
     try:
-        return request_mod.Request(key=key, **fields)
+        return plan_request.Request(key=key, **fields)
     except ValueError as err:
         raise _refuse(key, 'servers', str(err)) from err
 
@@ -470,7 +470,7 @@ def _refuse(key: str, field: str, reason: str) -> exception.InvalidReservation:
 
 
 def refuse_time(
-    request: request_mod.Request, field: str, now: int
+    request: plan_request.Request, field: str, now: int
 ) -> exception.InvalidReservation:
     """Return the error for a start or an end that is over.
 

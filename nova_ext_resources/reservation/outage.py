@@ -14,7 +14,7 @@ from typing import TypeAlias
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import packing
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 
 #: Name of each host -> whether its compute is enabled and up.
 Enabled: TypeAlias = Mapping[str, bool]
@@ -158,7 +158,8 @@ def _is_guilty(
 
 
 def takes(
-    change: capacity_change.CapacityChange, server: server_mod.PlannedServer
+    change: capacity_change.CapacityChange,
+    server: planned_server.PlannedServer,
 ) -> bool:
     """Return whether a server takes of what is changed, while it is."""
     return change.concerns(server) and change.during.overlaps(server.during)

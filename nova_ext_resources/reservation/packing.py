@@ -10,20 +10,20 @@ import functools
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import room as room_mod
-from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import starts
 
-PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
+PlannedServers: TypeAlias = tuple[planned_server.PlannedServer, ...]
 
 
 def list_hosts(
-    fleet: fleet_mod.Fleet, request: request_mod.Request
+    fleet: fleets.Fleet, request: plan_request.Request
 ) -> Iterator[host_mod.Host]:
     """Return the hosts of the zone that is asked for."""
     for host in fleet.hosts.values():
@@ -38,14 +38,14 @@ class Packing:
     :param tests: all claim tests that are installed, by name
     :param gives_up: whether none are placed any more once it is certain that
         fewer than ``least`` fit
-    :raises InventoriesUnread: see :meth:`.fleet.Fleet.check_read`
+    :raises InventoriesUnread: see :meth:`.fleets.Fleet.check_read`
     """
 
     def __init__(
         self,
-        fleet: fleet_mod.Fleet,
+        fleet: fleets.Fleet,
         tests: Mapping[str, base.ClaimTest],
-        request: request_mod.Request,
+        request: plan_request.Request,
         during: interval.Interval,
         *,
         gives_up: bool = False,
@@ -97,7 +97,7 @@ class Packing:
 
     @property
     def _is_together(self) -> bool:
-        return self._request.affinity is request_mod.Affinity.SAME_HOST
+        return self._request.affinity is plan_request.Affinity.SAME_HOST
 
     def _place(self) -> None:
         affinity, most = self._request.affinity, self._request.most
@@ -108,7 +108,7 @@ class Packing:
                     self.servers = max(self.servers, found, key=len)
                 else:
                     left = most - len(self.servers)
-                    if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+                    if affinity is plan_request.Affinity.DIFFERENT_HOSTS:
                         left = 1
                     found = self._fill(host, len(self.servers), left)
                     self.servers += found
@@ -131,7 +131,7 @@ class Packing:
         ahead: collections.deque[tuple[host_mod.Host, int]]
         ahead, hope = collections.deque(), 0
         for host, fits in possible:
-            if affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+            if affinity is plan_request.Affinity.DIFFERENT_HOSTS:
                 fits = 1
             ahead.append((host, fits))
             hope += fits
@@ -175,7 +175,7 @@ class Packing:
     ) -> PlannedServers:
         """Place servers on one host, with numbers from ``first`` on."""
         room = room_mod.Room(self._fleet, host, self._during, self._tests)
-        found: list[server_mod.PlannedServer] = []
+        found: list[planned_server.PlannedServer] = []
         while len(found) < most:
             key = f'{self._request.key}/{first + len(found)}'
             server = room.take(key, self._request.demand)

@@ -24,12 +24,12 @@ import dataclasses
 import itertools
 
 from nova_ext_resources.claims import base
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import room
-from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import starts
 
@@ -77,7 +77,7 @@ class Refusal:
 class _Reservation:
     """A request that was accepted, and the keys of its servers."""
 
-    request: request_mod.Request
+    request: plan_request.Request
     keys: tuple[str, ...]
 
 
@@ -90,7 +90,7 @@ class Planner:
     """
 
     def __init__(
-        self, fleet: fleet_mod.Fleet, tests: Mapping[str, base.ClaimTest]
+        self, fleet: fleets.Fleet, tests: Mapping[str, base.ClaimTest]
     ) -> None:
         self.fleet = fleet
         self._tests = tests
@@ -98,7 +98,7 @@ class Planner:
         #: Key of a server -> its reservation.
         self._owners: dict[str, _Reservation] = {}
 
-    def accept(self, request: request_mod.Request, plan: Plan) -> None:
+    def accept(self, request: plan_request.Request, plan: Plan) -> None:
         """Book a plan.
 
         It is not checked again: whoever plans for several requests at a time
@@ -116,7 +116,7 @@ class Planner:
         self._reservations[request.key] = reservation
         self._owners.update(dict.fromkeys(keys, reservation))
 
-    def _check_new(self, request: request_mod.Request) -> None:
+    def _check_new(self, request: plan_request.Request) -> None:
         if request.key in self._reservations:
             raise ValueError(
                 f'reservation {request.key} exists; cancel it first'
@@ -131,13 +131,13 @@ class Planner:
             self.fleet.release(one)
             del self._owners[one]
 
-    def find_request(self, key: str) -> request_mod.Request | None:
+    def find_request(self, key: str) -> plan_request.Request | None:
         """Return the request of a reservation that can be planned anew."""
         known = self._reservations.get(key)
         return known.request if known else None
 
     def plan(
-        self, request: request_mod.Request, now: int, *, lead: int = 0
+        self, request: plan_request.Request, now: int, *, lead: int = 0
     ) -> Plan | Refusal:
         """Plan a request, without changing anything.
 
@@ -163,7 +163,7 @@ class Planner:
 
     def replan(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         held: packing_mod.PlannedServers,
         now: int,
         *,
@@ -184,7 +184,7 @@ class Planner:
 
     def prolong(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         held: packing_mod.PlannedServers,
     ) -> Plan | Refusal:
         """Plan another end for servers that are not moved; change nothing.
@@ -251,7 +251,7 @@ class Planner:
 
     def pack(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         during: interval.Interval,
         *,
         gives_up: bool = True,
@@ -265,7 +265,7 @@ class Planner:
         )
 
     def _find_start(
-        self, request: request_mod.Request, latest: int
+        self, request: plan_request.Request, latest: int
     ) -> Plan | None:
         """Return the earliest plan up to a start, nothing being moved."""
         hosts = packing_mod.list_hosts(self.fleet, request)
@@ -279,7 +279,7 @@ class Planner:
         return None
 
     def _refuse(
-        self, request: request_mod.Request, packing: packing_mod.Packing
+        self, request: plan_request.Request, packing: packing_mod.Packing
     ) -> Refusal:
         during, found = request.during, packing.servers
         fewest = dataclasses.replace(request, most=request.least)
@@ -292,7 +292,7 @@ class Planner:
 
     def _repack(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         packing: packing_mod.Packing,
         fixed: int,
     ) -> Plan | None:
@@ -317,7 +317,7 @@ class Planner:
 
     def _list_movable(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         packing: packing_mod.Packing,
         fixed: int,
     ) -> list[list[_Reservation]]:
@@ -346,7 +346,7 @@ class Planner:
         return tuple(bookings[key] for key in reservation.keys)
 
     def _try_moving(
-        self, request: request_mod.Request, moved: Collection[_Reservation]
+        self, request: plan_request.Request, moved: Collection[_Reservation]
     ) -> Plan | None:
         """Place a request first, and then again what was in its way."""
         before = [
@@ -369,11 +369,11 @@ class Planner:
         self,
         kept: packing_mod.PlannedServers,
         moved: Collection[_Reservation],
-        before: Collection[server_mod.PlannedServer],
-    ) -> list[server_mod.PlannedServer] | None:
+        before: Collection[planned_server.PlannedServer],
+    ) -> list[planned_server.PlannedServer] | None:
         """Return where all that is moved fits beside a request, or None."""
         during = {one.key: one.during for one in before}
-        after: list[server_mod.PlannedServer] = []
+        after: list[planned_server.PlannedServer] = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.fleet.trying(adding=kept))
             for one in moved:
@@ -389,7 +389,7 @@ class Planner:
         return after
 
 
-def _find_gain(one: _Reservation, request: request_mod.Request) -> int:
+def _find_gain(one: _Reservation, request: plan_request.Request) -> int:
     """Return the most servers that may fit once a reservation is moved.
 
     What is left on either side of it may make room for one more each.

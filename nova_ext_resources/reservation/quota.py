@@ -22,7 +22,7 @@ from typing import NamedTuple
 from nova_ext_resources.objects import resource
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import times
 
 HOUR = 3600
@@ -219,8 +219,8 @@ class Account:
         ]
 
     def limit(
-        self, request: request_mod.Request, now: int, wanted: int = 0
-    ) -> request_mod.Request:
+        self, request: plan_request.Request, now: int, wanted: int = 0
+    ) -> plan_request.Request:
         """Return a request with as many servers at most as the quotas allow.
 
         What does not grow is allowed however small a quota has become.
@@ -239,7 +239,7 @@ class Account:
         raise _refuse(request, now, wanted, parts)
 
     def _list_parts(
-        self, request: request_mod.Request, now: int
+        self, request: plan_request.Request, now: int
     ) -> Iterator['_Part']:
         """Return what each quota means for a request."""
         resources = request.demand.requirement.resources
@@ -268,7 +268,7 @@ def _sum(charges: list[Charge], now: int, window: int) -> int:
     return sum(one.count_seconds(now, window) for one in charges)
 
 
-def _count_each(request: request_mod.Request, now: int, quota: Quota) -> int:
+def _count_each(request: plan_request.Request, now: int, quota: Quota) -> int:
     """Return the unit-seconds of one server, from now on."""
     charges = list_charges(request, request.during, 1, now)
     return _sum(
@@ -279,7 +279,7 @@ def _count_each(request: request_mod.Request, now: int, quota: Quota) -> int:
 
 
 def list_charges(
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
     servers: int,
     now: int,
@@ -334,7 +334,7 @@ class _Part:
 
 
 def _refuse(
-    request: request_mod.Request, now: int, wanted: int, parts: list[_Part]
+    request: plan_request.Request, now: int, wanted: int, parts: list[_Part]
 ) -> errors.QuotaExceeded:
     """Return the error, with what would be allowed."""
     fitting = min(one.fitting for one in parts)

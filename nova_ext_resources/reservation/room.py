@@ -22,12 +22,12 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import candidates
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation import shortfalls
 from nova_ext_resources.reservation import stays
 
@@ -56,7 +56,7 @@ class Room:
 
     def __init__(
         self,
-        fleet: fleet_mod.Fleet,
+        fleet: fleets.Fleet,
         host: host_mod.Host,
         during: interval.Interval,
         tests: Mapping[str, base.ClaimTest],
@@ -65,15 +65,15 @@ class Room:
         self._fleet = fleet
         self._host = host
         self._during = during
-        self._taken: list[server_mod.PlannedServer] = []
+        self._taken: list[planned_server.PlannedServer] = []
         self._trackers = fleet.trackers
         self._future = fleet.foresee(host.name, during)
         names = decide.name_tests(host.view)
         self._tests = [tests[one] for one in names if one in tests]
 
     def take(
-        self, key: str, demand: demand_mod.Demand
-    ) -> server_mod.PlannedServer | None:
+        self, key: str, demand: server_demand.Demand
+    ) -> planned_server.PlannedServer | None:
         """Take one server; None if it does not fit, see ``shortfalls``."""
         if self._future is None:
             self.shortfalls = (_make_outage(demand),)
@@ -108,8 +108,8 @@ class Room:
 
     def _make(
         self, key: str, decision: decide.Decision
-    ) -> server_mod.PlannedServer:
-        return server_mod.PlannedServer(
+    ) -> planned_server.PlannedServer:
+        return planned_server.PlannedServer(
             key=key,
             host=self._host.name,
             during=self._during,
@@ -118,7 +118,7 @@ class Room:
         )
 
     def _rehearse(
-        self, made: server_mod.PlannedServer
+        self, made: planned_server.PlannedServer
     ) -> tuple[exception.Shortfall, ...]:
         """Return what is short because the host chooses units as it does."""
         refused = self._fleet.find_refused(
@@ -127,8 +127,8 @@ class Room:
         return (_explain_refused(self._host, *refused),) if refused else ()
 
     def _accept(
-        self, made: server_mod.PlannedServer, decision: decide.Decision
-    ) -> server_mod.PlannedServer:
+        self, made: planned_server.PlannedServer, decision: decide.Decision
+    ) -> planned_server.PlannedServer:
         assert self._future is not None
         cells = self._future.cells
         self._future = future_mod.Future(
@@ -140,7 +140,7 @@ class Room:
         return made
 
     def _explain(
-        self, future: future_mod.Future, demand: demand_mod.Demand
+        self, future: future_mod.Future, demand: server_demand.Demand
     ) -> tuple[exception.Shortfall, ...]:
         """Return why there was nothing to decide on."""
         providers = self._host.providers
@@ -174,7 +174,7 @@ def _list_requests(
     future: future_mod.Future,
     found: Iterable[candidates.Allocations],
     key: str,
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
 ) -> Iterator[assignment.ClaimRequest]:
     """Return the ways to ask a host for one server."""
     for allocations in found:
@@ -233,7 +233,7 @@ def _choose_cpus(
 
 
 def list_short(
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     hosts: Collection[host_mod.Host],
     amounts: Mapping[str, int],
     during: interval.Interval,
@@ -279,7 +279,7 @@ def list_short(
 
 
 def find_refused(
-    fleet: fleet_mod.Fleet, servers: Iterable[server_mod.PlannedServer]
+    fleet: fleets.Fleet, servers: Iterable[planned_server.PlannedServer]
 ) -> dict[str, tuple[exception.Shortfall, ...]]:
     """Return why servers would be in the way of others, or be refused.
 
@@ -314,8 +314,8 @@ def _explain_refused(
 
 
 def find_blocked(
-    fleet: fleet_mod.Fleet,
-    servers: Iterable[server_mod.PlannedServer],
+    fleet: fleets.Fleet,
+    servers: Iterable[planned_server.PlannedServer],
     during: interval.Interval,
 ) -> dict[str, tuple[exception.Shortfall, ...]]:
     """Return why servers cannot have what they have in an interval, too.
@@ -338,7 +338,7 @@ def find_blocked(
 
 
 def _explain_deficits(
-    server: server_mod.PlannedServer,
+    server: planned_server.PlannedServer,
     deficits: Mapping[host_view.Place, tuple[int, int]],
 ) -> tuple[exception.Shortfall, ...]:
     """Return what a server takes of that is too little for all of them."""
@@ -357,9 +357,9 @@ def _explain_deficits(
 
 
 def _list_blocked(
-    fleet: fleet_mod.Fleet,
+    fleet: fleets.Fleet,
     name: str,
-    servers: Iterable[server_mod.PlannedServer],
+    servers: Iterable[planned_server.PlannedServer],
     during: interval.Interval,
 ) -> tuple[exception.Shortfall, ...]:
     """Do what :func:`find_blocked` does, for the servers of one host."""
@@ -403,14 +403,14 @@ def _take(
     return after
 
 
-def _make_outage(demand: demand_mod.Demand) -> exception.Shortfall:
+def _make_outage(demand: server_demand.Demand) -> exception.Shortfall:
     return _make_shortfall(
         *_name_first(demand),
         'the host offers nothing in part of the interval, as planned',
     )
 
 
-def _name_first(demand: demand_mod.Demand) -> tuple[str, int]:
+def _name_first(demand: server_demand.Demand) -> tuple[str, int]:
     return min(demand.requirement.resources.items())
 
 

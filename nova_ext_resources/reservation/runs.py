@@ -24,11 +24,11 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation import spare as spare_mod
 
 #: What slots have in common that can be exchanged: what they take of which
@@ -38,7 +38,7 @@ Kind: TypeAlias = tuple[
 ]
 
 #: Slots that are promised at once.
-Together: TypeAlias = Sequence[tuple[Kind, promises_mod.Promise]]
+Together: TypeAlias = Sequence[tuple[Kind, promise_ledger.Promise]]
 
 #: So many different ones are remembered.
 _MAX_DEMANDS = 10_000
@@ -60,10 +60,10 @@ class Runs:
         self._trackers = trackers
         self._tests = tests
         #: Id of a demand -> it, and what is the same for others like it.
-        self._demands: dict[int, tuple[demand_mod.Demand, str]] = {}
+        self._demands: dict[int, tuple[server_demand.Demand, str]] = {}
 
     def needs_units(
-        self, view: host_view.HostView, promise: promises_mod.Promise
+        self, view: host_view.HostView, promise: promise_ledger.Promise
     ) -> bool:
         """Return whether amounts do not say if a slot can be had."""
         return any(
@@ -78,11 +78,11 @@ class Runs:
         self,
         document: stats.Document | None,
         allocations: spare_mod.Allocations,
-        requirement: requirement_obj.Requirement | None,
+        requirement: requirements.Requirement | None,
         spare: spare_mod.Spare,
         *,
         is_floating: bool,
-    ) -> tuple[promises_mod.Promise | None, int]:
+    ) -> tuple[promise_ledger.Promise | None, int]:
         """Return a slot that a server breaks, and until when that holds.
 
         :param document: of the host; None where nothing is known
@@ -102,7 +102,7 @@ class Runs:
             allocations={
                 uuid: one['resources'] for uuid, one in allocations.items()
             },
-            requirement=requirement or requirement_obj.Requirement(groups=()),
+            requirement=requirement or requirements.Requirement(groups=()),
             pinning=None if is_floating else assignment.Pinning(),
         )
         broken = self.find_broken(view, promised, request, spare.now)
@@ -112,10 +112,10 @@ class Runs:
     def find_broken(
         self,
         view: host_view.HostView,
-        promises: Iterable[promises_mod.Promise],
+        promises: Iterable[promise_ledger.Promise],
         request: assignment.ClaimRequest,
         now: int,
-    ) -> promises_mod.Promise | None:
+    ) -> promise_ledger.Promise | None:
         """Return a slot that can be had before a server comes, not after.
 
         None also where the host would refuse the server.
@@ -142,7 +142,7 @@ class Runs:
                     return missed
         return None
 
-    def describe(self, promise: promises_mod.Promise) -> Kind:
+    def describe(self, promise: promise_ledger.Promise) -> Kind:
         """Return what is the same for all slots that ask for the same."""
         demand = promise.request.demand
         found = self._demands.get(id(demand))
@@ -160,7 +160,7 @@ class Runs:
         return asked, cpus, found[1]
 
     def place(
-        self, view: host_view.HostView, promise: promises_mod.Promise
+        self, view: host_view.HostView, promise: promise_ledger.Promise
     ) -> host_view.HostView | None:
         """Return the view with the server of a slot; None if it cannot be."""
         decision = self._decide(view, _make_request(view, promise))
@@ -188,7 +188,7 @@ class _Placed:
         #: one does not fit.
         self._known: dict[tuple[Kind, ...], host_view.HostView | None] = {}
 
-    def find_missed(self, together: Together) -> promises_mod.Promise | None:
+    def find_missed(self, together: Together) -> promise_ledger.Promise | None:
         """Return the first of several slots that does not fit any more."""
         view = self._view
         kinds: tuple[Kind, ...] = ()
@@ -230,14 +230,14 @@ class Peak:
 
 
 def list_peaks(
-    promises: Iterable[promises_mod.Promise],
+    promises: Iterable[promise_ledger.Promise],
     now: int,
-    describe: Callable[[promises_mod.Promise], Kind],
+    describe: Callable[[promise_ledger.Promise], Kind],
 ) -> list[Peak]:
     """Return all that is promised at once, in order of time."""
     rest = sorted(promises, key=lambda one: one.during.start)
     starts = sorted({max(one.during.start, now) for one in rest})
-    active: list[tuple[Kind, promises_mod.Promise]] = []
+    active: list[tuple[Kind, promise_ledger.Promise]] = []
     found: list[Peak] = []
     index = 0
     for start in starts:
@@ -254,7 +254,7 @@ def list_peaks(
     return found
 
 
-def _rank(one: tuple[Kind, promises_mod.Promise]) -> tuple[int, str, str]:
+def _rank(one: tuple[Kind, promise_ledger.Promise]) -> tuple[int, str, str]:
     """Order slots: the largest first, which is the hardest to place.
 
     Those that ask for the same follow each other.
@@ -265,7 +265,7 @@ def _rank(one: tuple[Kind, promises_mod.Promise]) -> tuple[int, str, str]:
 
 
 def _make_request(
-    view: host_view.HostView, promise: promises_mod.Promise
+    view: host_view.HostView, promise: promise_ledger.Promise
 ) -> assignment.ClaimRequest:
     """Return what the server of a slot will ask for."""
     allocations: dict[str, dict[str, int]] = {}
@@ -287,7 +287,7 @@ def _make_request(
     )
 
 
-def explain(promise: promises_mod.Promise) -> exception.Shortfall:
+def explain(promise: promise_ledger.Promise) -> exception.Shortfall:
     """Return why a server may not come that would break a promise."""
     slot = promise.slot
     place, amount = min(

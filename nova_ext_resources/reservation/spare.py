@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 
 #: ``allocations`` of an allocation request of placement.
 Allocations: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -39,12 +39,12 @@ class Spare:
 
     def __init__(
         self,
-        promises: promises_mod.Promises,
+        promises: promise_ledger.Promises,
         find_free: FindFree,
         *,
         now: int,
         end: int = interval.FOREVER,
-        without: server.PlannedServer | None = None,
+        without: planned_server.PlannedServer | None = None,
         find_capacity: FindFree = lambda _place: None,
     ) -> None:
         self.now = now
@@ -89,7 +89,7 @@ class Spare:
 
     def list_promises(
         self, rp_uuids: Iterable[str]
-    ) -> list[promises_mod.Promise]:
+    ) -> list[promise_ledger.Promise]:
         """Return what is promised of providers while the server is there."""
         during = interval.Interval(self.now, self.end)
         return [

@@ -24,11 +24,11 @@ import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import index
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import request as request_mod
 
 #: Host, first and last start, and how many servers it stands for.
 _Range: TypeAlias = tuple[str, int, int, int]
@@ -37,9 +37,7 @@ _Range: TypeAlias = tuple[str, int, int, int]
 _Pools: TypeAlias = tuple[tuple[host_view.Place, ...], ...]
 
 
-def make_ask(
-    fleet: fleet_mod.Fleet, request: request_mod.Request
-) -> index.Ask:
+def make_ask(fleet: fleets.Fleet, request: plan_request.Request) -> index.Ask:
     """Return what a host must have for one server.
 
     Classes of sharing providers are left out, for they are of no host.
@@ -52,8 +50,8 @@ def make_ask(
 
 
 def list_starts(
-    fleet: fleet_mod.Fleet,
-    request: request_mod.Request,
+    fleet: fleets.Fleet,
+    request: plan_request.Request,
     latest: int,
     names: Set[str],
 ) -> Iterator[int]:
@@ -66,7 +64,7 @@ def list_starts(
     :param names: hosts that may be used
     """
     start, seconds = request.during.start, request.during.seconds
-    is_together = request.affinity is request_mod.Affinity.SAME_HOST
+    is_together = request.affinity is plan_request.Affinity.SAME_HOST
     needed = 1 if is_together else request.least
     single = [
         (name, first, last, 1)
@@ -81,7 +79,7 @@ def list_starts(
     # if each host took one server only, so that few ranges count for it.
     bound = next(_list_enough(single, needed), latest + 1)
     near = [one for one in single if one[1] <= bound]
-    if request.affinity is request_mod.Affinity.ANY:
+    if request.affinity is plan_request.Affinity.ANY:
         near += _list_more(fleet, request, single, bound - 1)
     earliest = next(_list_enough(near, needed), None)
     if earliest is None:
@@ -91,7 +89,7 @@ def list_starts(
         yield earliest
     ends = {end for one in single for end in fleet.list_ends(*one[:3])}
     whole = single
-    if request.affinity is request_mod.Affinity.ANY:
+    if request.affinity is plan_request.Affinity.ANY:
         whole = single + _list_more(fleet, request, single, latest)
     sharing = _Sharing(fleet, request, whole if is_shared else ())
     for time in _list_enough(whole, needed, ends | sharing.list_rises()):
@@ -107,14 +105,14 @@ class _Sharing:
 
     def __init__(
         self,
-        fleet: fleet_mod.Fleet,
-        request: request_mod.Request,
+        fleet: fleets.Fleet,
+        request: plan_request.Request,
         ranges: Iterable[_Range],
     ) -> None:
         self._calendar, self._during = fleet.calendar, request.during
         demand = request.demand.largest
         classes = sorted(demand.keys() & fleet.shared_classes)
-        is_together = request.affinity is request_mod.Affinity.SAME_HOST
+        is_together = request.affinity is plan_request.Affinity.SAME_HOST
         self._amounts = [demand[one] for one in classes]
         self._together = request.least if is_together else 1
         by_pools: dict[_Pools, list[_Range]] = {}
@@ -166,8 +164,8 @@ class _Sharing:
 
 
 def _list_more(
-    fleet: fleet_mod.Fleet,
-    request: request_mod.Request,
+    fleet: fleets.Fleet,
+    request: plan_request.Request,
     single: Iterable[_Range],
     latest: int,
 ) -> list[_Range]:
@@ -179,7 +177,7 @@ def _list_more(
     :param single: for one server; what takes two then takes one
     """
     ask, least = make_ask(fleet, request).items(), request.least
-    is_together = request.affinity is request_mod.Affinity.SAME_HOST
+    is_together = request.affinity is plan_request.Affinity.SAME_HOST
     found: list[_Range] = []
     for name in sorted({one[0] for one in single if one[1] <= latest}):
         places = fleet.places[name]

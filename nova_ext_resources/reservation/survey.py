@@ -9,15 +9,15 @@ from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import amounts
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import order
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import slots
 
@@ -69,7 +69,7 @@ class Survey:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         site: Site,
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
@@ -80,7 +80,7 @@ class Survey:
         self._trackers = trackers
         self._tests = tests
         self._clock = clock
-        self._fleet: fleet_mod.Fleet | None = None
+        self._fleet: fleets.Fleet | None = None
         self._admission: admission.Admission | None = None
         self._classes: frozenset[str] = frozenset()
         self._traits: frozenset[str] = frozenset()
@@ -90,14 +90,14 @@ class Survey:
         """Whether they were read."""
         return self._fleet is not None
 
-    def find_fleet(self) -> fleet_mod.Fleet:
+    def find_fleet(self) -> fleets.Fleet:
         """Return the hosts, with what was booked when they were refreshed."""
         if self._fleet is None:
             now = self._now()
             taken = slots.list_places(self._database, now)
             known = publications.read(self._database, now)
             hosts = self._site.list_hosts(taken, known)
-            self._fleet = fleet_mod.Fleet(hosts, self._trackers)
+            self._fleet = fleets.Fleet(hosts, self._trackers)
             self._admission = self._make_admission(self._fleet, now)
             places = self._fleet.calendar.places
             self._classes = frozenset(place[1] for place in places)
@@ -116,9 +116,9 @@ class Survey:
         """Return what can change states: no hosts are needed for that."""
         if self._admission is not None:
             return self._admission
-        return self._make_admission(fleet_mod.Fleet((), self._trackers))
+        return self._make_admission(fleets.Fleet((), self._trackers))
 
-    def refresh(self) -> fleet_mod.Fleet:
+    def refresh(self) -> fleets.Fleet:
         """Return the hosts with all that is booked on them now."""
         fleet = self.find_fleet()
         self.find_admission().refresh(self._now())
@@ -140,7 +140,7 @@ class Survey:
                 reason=f'no host is in zone {zone!r}; known: {known}',
             )
 
-    def check_demand(self, key: str, demand: demand_mod.Demand) -> None:
+    def check_demand(self, key: str, demand: server_demand.Demand) -> None:
         """Check that some host has each class and each trait.
 
         :param key: the reservation that asks for them
@@ -150,7 +150,7 @@ class Survey:
         order.check_demand(key, demand, self._classes, self._traits)
 
     def _make_admission(
-        self, fleet: fleet_mod.Fleet, since: int | None = None
+        self, fleet: fleets.Fleet, since: int | None = None
     ) -> admission.Admission:
         return admission.Admission(
             self._database, planner.Planner(fleet, self._tests), since

@@ -10,9 +10,9 @@ and offloaded, and unshelved on the host of its slot once it can have that.
 from collections.abc import Sequence
 import enum
 
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import server_demand
 
 #: How often Nova is asked to unshelve a server.
 MAX_TRIES = 10
@@ -67,7 +67,9 @@ def is_offloaded(server: nova_server.NovaServer) -> bool:
     return server.status == 'SHELVED_OFFLOADED' and not server.task_state
 
 
-def fits(demand: demand_mod.Demand, slot: server_mod.PlannedServer) -> bool:
+def fits(
+    demand: server_demand.Demand, slot: planned_server.PlannedServer
+) -> bool:
     """Return whether a server needs no more of a class than its slot has."""
     amounts: dict[str, int] = {}
     for (_rp_uuid, name), amount in slot.allocations.items():

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import room
 
 #: Reservation -> its servers.
@@ -56,7 +56,7 @@ class _Reservation:
     """
 
     key: str
-    request: request_mod.Request | None
+    request: plan_request.Request | None
     servers: packing_mod.PlannedServers
 
     @property
@@ -70,7 +70,7 @@ class _Reservation:
 
 
 def list_missing(
-    fleet: fleet_mod.Fleet, places: Iterable[host_view.Place], now: int
+    fleet: fleets.Fleet, places: Iterable[host_view.Place], now: int
 ) -> Missing:
     """Return how much is missing when, of what is booked."""
     during = interval.Interval(now)
@@ -203,7 +203,7 @@ def _place(planner: planner_mod.Planner, found: Sequence[_Reservation]) -> Way:
 def _pack(
     planner: planner_mod.Planner,
     one: _Reservation,
-    request: request_mod.Request,
+    request: plan_request.Request,
 ) -> packing_mod.PlannedServers | None:
     """Return where all servers fit for the same time, None for nowhere."""
     number = len(one.servers)

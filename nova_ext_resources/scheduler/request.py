@@ -16,7 +16,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims import lease
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
 from nova_ext_resources.reservation import lending
 
@@ -35,7 +35,7 @@ HINT = 'nova_ext:reservation'
 
 def find_requirement(
     spec_obj: Any, grammar: extra_specs.Grammar
-) -> requirement_obj.Requirement | None:
+) -> requirements.Requirement | None:
     """Return what the flavor asks for; None when that is nothing of ours.
 
     :raises InvalidExtraSpec: it asks in a way that nobody understands
@@ -47,7 +47,7 @@ def find_requirement(
     return requirement if find_classes(requirement) else None
 
 
-def find_classes(requirement: requirement_obj.Requirement) -> frozenset[str]:
+def find_classes(requirement: requirements.Requirement) -> frozenset[str]:
     """Return the resource classes that are not Nova's own."""
     return frozenset(requirement.resources) - resource.NOVA_CLASSES
 

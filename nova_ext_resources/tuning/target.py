@@ -10,8 +10,8 @@ from typing import Protocol
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.monitoring import sample
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import tunable_units
 from nova_ext_resources.tuning import pressure
 
@@ -106,7 +106,7 @@ def _number(key: str) -> int:
 
 def _list_inventories(
     view: host_view.HostView, rp_uuid: str
-) -> Iterable[tuple[str, inventory.Inventory]]:
+) -> Iterable[tuple[str, class_inventory.Inventory]]:
     for name in _TUNABLE:
         tracked = view.tracked.get((rp_uuid, name))
         if tracked is not None and tracked.inventory is not None:

@@ -12,7 +12,7 @@ from nova_ext_resources.reservation.blazar import plugin
 from nova_ext_resources.reservation.blazar import repair
 from nova_ext_resources.reservation.blazar import rows
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from tests.blazar import base
 from tests.unit.reservation import hosts
@@ -44,13 +44,13 @@ class HostsTest(base.BlazarTestCase):
 
     def test_connections_are_closed(self) -> None:
         closed: list[object] = []
-        close = database.Database.close
+        close = databases.Database.close
 
-        def note(one: database.Database) -> None:
+        def note(one: databases.Database) -> None:
             closed.append(one)
             close(one)
 
-        self.patch(database.Database, 'close', note)
+        self.patch(databases.Database, 'close', note)
         for _poll in range(3):
             self.play_monitor()
 
@@ -205,7 +205,7 @@ class BrokenTest(base.BlazarTestCase):
     def test_what_is_not_in_the_store(self) -> None:
         self.open_store().cancel(self.key)
         purge.purge(
-            database.Database(f'sqlite:///{self.folder}/reservations.db'),
+            databases.Database(f'sqlite:///{self.folder}/reservations.db'),
             sites.NOW,
         )
 
@@ -394,7 +394,7 @@ class SetupTest(base.BlazarTestCase):
         self.assertEqual({}, self.count(url))
 
     def count(self, url: str) -> dict[str, int]:
-        with database.Database(url).transaction() as connection:
+        with databases.Database(url).transaction() as connection:
             names = connection.exec_driver_sql(
                 "SELECT name FROM sqlite_master WHERE type = 'table'"
             )

@@ -12,7 +12,7 @@ from oslo_policy import policy as oslo_policy
 from nova_ext_resources.reservation.blazar import policies
 from nova_ext_resources.reservation.blazar import rest
 from nova_ext_resources.reservation.blazar import words
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.blazar import base
 
@@ -131,7 +131,7 @@ class ReservationsTest(RestTestCase):
     def test_the_servers_in_it_are_shown(self) -> None:
         made = self.create(servers=2).body['reservation']
         slots.take(
-            database.Database(f'sqlite:///{self.folder}/reservations.db'),
+            databases.Database(f'sqlite:///{self.folder}/reservations.db'),
             made['id'],
             'a server',
             lambda held: held[1],

@@ -5,8 +5,8 @@
 from concurrent import futures
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import host
 from tests.blazar import base
@@ -102,7 +102,9 @@ class WrongAnswersTest(base.BlazarTestCase):
 
 def make_busy_host() -> host.Host:
     """Make a host as placement would say it."""
-    given = inventory.Inventory(total=8, reserved=1, allocation_ratio=2.0)
+    given = class_inventory.Inventory(
+        total=8, reserved=1, allocation_ratio=2.0
+    )
     root = hosts.make_provider('a', VCPU=8)
     tracked = host_view.Tracked(
         tracker='count',

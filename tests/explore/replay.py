@@ -29,7 +29,7 @@ from nova_ext_resources.host.claims import memory
 from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests.explore import machine
 from tests.explore import world
 from tests.unit import builders
@@ -43,7 +43,7 @@ Kinds = dict[str, world.Kind]
 _WAIT = 10.0
 
 UUIDS = ('server0', 'server1', 'migration')
-_NODE = provider.Node(
+_NODE = host_provider.Node(
     uuid='99999999-9999-4999-8999-999999999999', hypervisor_hostname='node'
 )
 _POOL = builders.make_host_provider(

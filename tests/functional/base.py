@@ -15,7 +15,7 @@ from placement import deploy
 from placement.tests.functional.fixtures import placement as placement_fixture
 from wsgi_intercept import interceptor
 
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from tests import base
 from tests.functional import shared
 
@@ -103,7 +103,7 @@ class PlacementTestCase(base.TestCase):
         intercept.install_intercept()
         self.addCleanup(intercept.uninstall_intercept)
         self.adapter = self.make_adapter()
-        self.client = client.Client(self.adapter)
+        self.client = placement_client.Client(self.adapter)
 
     def make_adapter(self) -> adapter.Adapter:
         auth = token_endpoint.Token(self.endpoint, 'admin')

@@ -22,7 +22,7 @@ from oslo_privsep import priv_context
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.host.service import wiring
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests.unit import builders
 from tests.unit.host import with_host
 
@@ -35,7 +35,7 @@ auth_type = none
 endpoint_override = http://127.0.0.1:1
 """
 
-_L3 = provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
+_L3 = host_provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
 
 
 class Compute:

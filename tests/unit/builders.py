@@ -16,10 +16,10 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.claims.trackers import shared_ways
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
 
 WAYS = 'CUSTOM_LLC_WAYS'
@@ -57,16 +57,18 @@ def make_definition(**fields: Any) -> resource.ResourceDefinition:
     return resource.ResourceDefinition(**{**given, **fields})
 
 
-def make_inventory(total: int = 10, **fields: Any) -> inventory.Inventory:
-    return inventory.Inventory(total=total, **fields)
+def make_inventory(
+    total: int = 10, **fields: Any
+) -> class_inventory.Inventory:
+    return class_inventory.Inventory(total=total, **fields)
 
 
-def make_host_provider(**fields: Any) -> provider.HostProvider:
+def make_host_provider(**fields: Any) -> host_provider.HostProvider:
     given: dict[str, Any] = {
         'key': 'LICENCES',
         'inventories': {SEATS: make_inventory()},
     }
-    return provider.HostProvider(**{**given, **fields})
+    return host_provider.HostProvider(**{**given, **fields})
 
 
 def make_assignment(**fields: Any) -> assignment.Assignment:
@@ -89,11 +91,11 @@ def make_entry(consumer_uuid: str, **fields: Any) -> assignment.Entry:
     )
 
 
-def make_requirement(**groups: Mapping[str, int]) -> requirement.Requirement:
+def make_requirement(**groups: Mapping[str, int]) -> requirements.Requirement:
     """Make one of groups named by suffix; ``_`` is the one without."""
-    return requirement.Requirement(
+    return requirements.Requirement(
         groups=tuple(
-            requirement.RequestGroup(
+            requirements.RequestGroup(
                 suffix='' if suffix == '_' else suffix, resources=resources
             )
             for suffix, resources in sorted(groups.items())

@@ -5,8 +5,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.placement.publish import bare_metal
 from nova_ext_resources.placement.publish import publisher
 
@@ -16,7 +16,7 @@ class Source(publisher.PublicationSource):
 
     def __init__(
         self,
-        wanted: Callable[[], Iterable[provider.Provider]] = tuple,
+        wanted: Callable[[], Iterable[host_provider.Provider]] = tuple,
         *,
         pools: Callable[[], Iterable[pool.SharedPool]] = tuple,
         nodes: Callable[[], bare_metal.Trees] = dict,
@@ -31,7 +31,7 @@ class Source(publisher.PublicationSource):
         self._is_complete = is_complete
         self._on_deleted = on_deleted
 
-    def make_providers(self) -> Iterable[provider.Provider]:
+    def make_providers(self) -> Iterable[host_provider.Provider]:
         return self._wanted()
 
     def make_nodes(self) -> bare_metal.Trees:

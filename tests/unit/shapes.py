@@ -9,7 +9,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes as rdt_classes
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources import plugins
 from tests import machines
 from tests.unit.host import with_resctrl
@@ -61,7 +61,7 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
             if asked:
                 yield asked
 
-    def discover(self) -> dict[str, provider.HostProvider]:
+    def discover(self) -> dict[str, host_provider.HostProvider]:
         plugin = self.load_resctrl(plugins.INVENTORY_PROVIDERS, **OPTIONS)
         return {one.key: one for one in plugin['resctrl'].discover()}
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import yaml
 
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 
 # The contracts are inherited by several test classes; that only matters to
 # the database of examples, which is not used. How long examples take to make
@@ -73,18 +73,20 @@ steps = st.lists(
 
 
 @st.composite
-def inventories(draw: st.DrawFn) -> inventory.Inventory:
+def inventories(draw: st.DrawFn) -> class_inventory.Inventory:
     """Any inventory that placement would store."""
-    total = draw(st.integers(min_value=1, max_value=inventory.MAX_INT))
+    total = draw(st.integers(min_value=1, max_value=class_inventory.MAX_INT))
     min_unit = draw(st.integers(min_value=1, max_value=total))
-    return inventory.Inventory(
+    return class_inventory.Inventory(
         total=total,
         reserved=draw(st.integers(min_value=0, max_value=total)),
         min_unit=min_unit,
         max_unit=draw(
-            st.integers(min_value=min_unit, max_value=inventory.MAX_INT)
+            st.integers(min_value=min_unit, max_value=class_inventory.MAX_INT)
         ),
-        step_size=draw(st.integers(min_value=1, max_value=inventory.MAX_INT)),
+        step_size=draw(
+            st.integers(min_value=1, max_value=class_inventory.MAX_INT)
+        ),
         allocation_ratio=draw(
             st.floats(min_value=0.0625, max_value=10000, width=32)
         ),

@@ -421,12 +421,14 @@ class NoticedTest(base.TestCase):
         self.assertEqual(['scheduler.filters imports drivers.base'], wrong)
 
     def test_an_import_that_only_an_edge_may_have(self) -> None:
-        tree = ast.parse('import nova_ext_resources.placement.api.client')
+        tree = ast.parse(
+            'import nova_ext_resources.placement.api.placement_client'
+        )
 
         wrong = find_wrong_imports('reservation.planner', tree)
 
         self.assertEqual(
-            ['reservation.planner imports placement.api.client'], wrong
+            ['reservation.planner imports placement.api.placement_client'], wrong
         )
         self.assertEqual(
             [], find_wrong_imports('reservation.site.hosts', tree)

@@ -22,9 +22,9 @@ from dev.bench.harness import peers
 from dev.bench.harness import placements
 from dev.bench.harness import publishing
 from dev.bench.harness import rows as rows_mod
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.placement.api import bulk_inventories
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 
 #: Numbers of hosts.
 HOSTS = (100, 1_000)
@@ -117,7 +117,7 @@ def _fill(client: placement_client.Client, numbers: range) -> None:
 
 def _make_host(
     client: placement_client.Client, number: int
-) -> list[tuple[str, dict[str, inventory.Inventory]]]:
+) -> list[tuple[str, dict[str, class_inventory.Inventory]]]:
     """Make the providers of a host; return what each is to have."""
     name, made = f'host{number:05}', []
     root: str | None = None
@@ -131,7 +131,9 @@ def _make_host(
             str(uuid.uuid4()), f'{name}{suffix}', root
         )
         root = root or one.rp_uuid
-        own = {k: inventory.Inventory(total=v) for k, v in amounts.items()}
+        own = {
+            k: class_inventory.Inventory(total=v) for k, v in amounts.items()
+        }
         made.append((one.rp_uuid, own))
     return made
 

@@ -12,17 +12,17 @@ from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
-from nova_ext_resources.reservation import demand
-from nova_ext_resources.reservation import fleet
+from nova_ext_resources.objects import requirements
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server_demand
 
 #: Hosts of which it is tried whether a lease fits there.
 _TRIED = 8
@@ -40,7 +40,7 @@ class Leased:
         self.leases: list[leases_mod.Lease] = []
         self.hosts = make_hosts(shape.hosts)
         self.names = [one.name for one in self.hosts]
-        self.fleet = fleet.Fleet(self.hosts, {'count': count.CountTracker()})
+        self.fleet = fleets.Fleet(self.hosts, {'count': count.CountTracker()})
         self.calendar = self.fleet.calendar
         self.planner = planner.Planner(
             self.fleet,
@@ -139,7 +139,7 @@ def make_uuid(number: int) -> str:
 
 def make_planned(
     number: int, lease: leases_mod.Lease
-) -> tuple[request_mod.Request, server_mod.PlannedServer]:
+) -> tuple[plan_request.Request, planned_server.PlannedServer]:
     """Return a lease as what was asked for, and what was planned for it."""
     key = f'lease {number}'
     during = interval.Interval(lease.start, lease.end)
@@ -151,15 +151,15 @@ def make_planned(
 
 
 def plan_server(
-    request: request_mod.Request,
+    request: plan_request.Request,
     host: str,
     amounts: Mapping[tuple[str, str, str], int],
-) -> server_mod.PlannedServer:
+) -> planned_server.PlannedServer:
     """Return the only server of a request.
 
     :param amounts: provider, its name and class -> amount
     """
-    return server_mod.PlannedServer(
+    return planned_server.PlannedServer(
         key=f'{request.key}/0',
         host=host,
         during=request.during,
@@ -177,26 +177,26 @@ def plan_server(
 
 def make_request(
     key: str, during: interval.Interval, amounts: dict[str, int], servers: int
-) -> request_mod.Request:
+) -> plan_request.Request:
     """Make a request for servers of a flavor."""
-    group = requirement.RequestGroup(suffix='', resources=amounts)
-    return request_mod.Request(
+    group = requirements.RequestGroup(suffix='', resources=amounts)
+    return plan_request.Request(
         key=key,
         during=during,
         least=servers,
-        demand=demand.Demand(
-            requirement=requirement.Requirement(groups=(group,))
+        demand=server_demand.Demand(
+            requirement=requirements.Requirement(groups=(group,))
         ),
     )
 
 
 def _make_host(number: int) -> host_mod.Host:
     rp_uuid, name = make_uuid(number), leases_mod.name_host(number)
-    root = provider.Provider(
+    root = host_provider.Provider(
         rp_uuid=rp_uuid,
         name=name,
         inventories={
-            one: inventory.Inventory(total=total)
+            one: class_inventory.Inventory(total=total)
             for one, total in leases_mod.CAPACITY.items()
         },
     )

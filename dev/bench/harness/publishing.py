@@ -20,9 +20,9 @@ from nova.scheduler.client import report
 
 from dev.bench.harness import placements
 from dev.bench.harness import timing
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import tree_writer
 
@@ -33,10 +33,10 @@ CLOS = 'CUSTOM_RDT_CLOS'
 WAYS = 'CUSTOM_LLC_WAYS'
 BANDWIDTH = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
 VFS = 'CUSTOM_SRIOV_VF'
-TRAITS = frozenset({provider.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'})
+TRAITS = frozenset({host_provider.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'})
 
-Node: TypeAlias = provider.Node
-Provider: TypeAlias = provider.Provider
+Node: TypeAlias = host_provider.Node
+Provider: TypeAlias = host_provider.Provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Publisher(Side):
         if node.uuid not in self._writers:
             path = os.path.join(self._folder, node.uuid)
             self._writers[node.uuid] = tree_writer.TreeWriter(
-                client.Client(self._adapter),
+                placement_client.Client(self._adapter),
                 memory=provider_tree_cache.Memory(path),
                 # As the publisher of a host.
                 closes_doubles=True,
@@ -159,11 +159,11 @@ def make_providers(node: Node, count: int, ways: int) -> tuple[Provider, ...]:
 
     def make(key: str, parent: str, **totals: int) -> Provider:
         return Provider(
-            rp_uuid=provider.make_rp_uuid(node.uuid, key),
+            rp_uuid=host_provider.make_rp_uuid(node.uuid, key),
             name=f'{node.hypervisor_hostname}_{key}',
             parent_uuid=parent,
             inventories={
-                name: inventory.Inventory(total=total)
+                name: class_inventory.Inventory(total=total)
                 for name, total in totals.items()
             },
             traits=TRAITS,

@@ -30,9 +30,9 @@ from dev.bench.harness import timing
 from dev.bench import scheduler
 from nova_ext_resources.conf import reservation
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler.reservation import filter as filter_mod
@@ -61,7 +61,7 @@ class Cloud:
     def __init__(self, folder: str, seed: int = 1) -> None:
         self.rng = random.Random(seed)
         self.url = f'sqlite:///{os.path.join(folder, "reservations.db")}'
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         schema.upgrade(self.database)
         self.hosts = [self._make_host(number) for number in range(self.SIZE)]
         self.summaries = {
@@ -124,7 +124,9 @@ class Cloud:
             planned.append((asked, self._plan(asked)))
         stores.fill(self.database, planned, now)
 
-    def _plan(self, asked: request.Request) -> server.PlannedServer:
+    def _plan(
+        self, asked: plan_request.Request
+    ) -> planned_server.PlannedServer:
         host_state = self.rng.choice(self.hosts)
         return leased.plan_server(
             asked,

@@ -18,8 +18,8 @@ from nova_ext_resources.cmd.osc.resource import explain
 from nova_ext_resources.cmd.osc.resource import simulate
 from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection.audit import cloud
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import flavor as flavor_mod
 
@@ -72,7 +72,10 @@ class Hosts:
         node = self._side.add_node()
         self._client.set_inventories(
             node.uuid,
-            {name: inventory.Inventory(total=n) for name, n in NOVA.items()},
+            {
+                name: class_inventory.Inventory(total=n)
+                for name, n in NOVA.items()
+            },
             0,
         )
         wanted = publishing.make_providers(node, PROVIDERS, WAYS)

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -21,11 +21,11 @@ from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import tables
 
 #: A request, and its only server.
-Planned: TypeAlias = tuple[request_mod.Request, server_mod.PlannedServer]
+Planned: TypeAlias = tuple[plan_request.Request, planned_server.PlannedServer]
 
 
 def fill(
-    database: database_mod.Database, planned: Iterable[Planned], now: int
+    database: databases.Database, planned: Iterable[Planned], now: int
 ) -> None:
     """Write requests, each with its server, for the times of the servers."""
     change = states.Change(

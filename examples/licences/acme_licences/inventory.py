@@ -11,8 +11,8 @@ import pathlib
 
 from nova_ext_resources.drivers import base
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 import os_traits
 from oslo_config import cfg
@@ -40,7 +40,7 @@ class LicenceInventory(base.InventoryProvider):
             ),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         folder = pathlib.Path(self.options.folder)
         try:
             # glob() would take a folder that is gone for an empty one.
@@ -55,16 +55,16 @@ class LicenceInventory(base.InventoryProvider):
         return exception.DiscoveryFailed(plugin='acme_licences', reason=reason)
 
 
-def _read(path: pathlib.Path) -> provider.HostProvider:
+def _read(path: pathlib.Path) -> host_provider.HostProvider:
     trait = os_traits.normalize_name(f'ACME_{path.stem}')
     try:
         data = json.loads(path.read_text(encoding='utf-8'))
         seats, free = data['seats'], int(data['free'])
     except (ValueError, KeyError, TypeError) as err:
         raise ValueError(f'{path} has no seats and free: {err!r}') from err
-    return provider.HostProvider(
+    return host_provider.HostProvider(
         key=trait.removeprefix('CUSTOM_'),
-        inventories={SEAT: inventory.Inventory(total=seats)},
+        inventories={SEAT: class_inventory.Inventory(total=seats)},
         # What others use is found by comparing this with what servers hold.
         units={SEAT: {'free': free}},
         traits=frozenset({trait}),

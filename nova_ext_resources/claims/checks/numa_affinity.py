@@ -15,7 +15,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 _UNKNOWN = (
     'the flavor requires a device on the NUMA node of the CPUs, but the host '
@@ -32,7 +32,7 @@ class NumaAffinityTest(base.ClaimTest):
     def shortfalls(
         self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
-        wanted = _list_near(view, request, requirement.Affinity.REQUIRED)
+        wanted = _list_near(view, request, requirements.Affinity.REQUIRED)
         for (rp_uuid, resource_class), near in wanted.items():
             reason = _find_reason(near, request)
             if reason:
@@ -47,7 +47,7 @@ class NumaAffinityTest(base.ClaimTest):
     def count_unmet(
         self, view: host_view.HostView, request: assignment.ClaimRequest
     ) -> int:
-        wanted = _list_near(view, request, requirement.Affinity.PREFERRED)
+        wanted = _list_near(view, request, requirements.Affinity.PREFERRED)
         return sum(
             bool(_find_reason(near, request)) for near in wanted.values()
         )
@@ -57,13 +57,13 @@ def list_required(
     view: host_view.HostView, request: assignment.ClaimRequest
 ) -> Mapping[host_view.Place, frozenset[int]]:
     """Return place -> the CPUs that it is near to, where that is required."""
-    return _list_near(view, request, requirement.Affinity.REQUIRED)
+    return _list_near(view, request, requirements.Affinity.REQUIRED)
 
 
 def _list_near(
     view: host_view.HostView,
     request: assignment.ClaimRequest,
-    affinity: requirement.Affinity,
+    affinity: requirements.Affinity,
 ) -> dict[host_view.Place, frozenset[int]]:
     return {
         place: bitmask.parse_list(near)

@@ -27,7 +27,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 
 #: An allocation request as in ``GET /allocation_candidates``.
 Candidate: TypeAlias = Mapping[str, Any]
@@ -90,7 +90,7 @@ class Judge:
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
         sizes: Sizes,
-        requirement: requirement_obj.Requirement,
+        requirement: requirements.Requirement,
     ) -> None:
         self.unread: dict[tuple[str, str], str] = {}
         self._trackers = trackers

@@ -9,11 +9,11 @@ there; whatever else a flavor requires, nova-compute does not know.
 from collections.abc import Iterator
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 
 
 def find_unchecked(
-    requirement: requirement_obj.Requirement,
+    requirement: requirements.Requirement,
 ) -> tuple[exception.Shortfall, ...]:
     """Return what only a host with a driver can keep, sorted.
 
@@ -32,13 +32,13 @@ def find_unchecked(
 
 
 def _list(
-    requirement: requirement_obj.Requirement,
+    requirement: requirements.Requirement,
 ) -> Iterator[tuple[str, str, int]]:
     """Yield subject, key and amount of what is required beside amounts."""
     amounts = requirement.resources
     for resource_class, attributes in requirement.attributes.items():
         for name, value in attributes.items():
-            if value != requirement_obj.Affinity.PREFERRED:
+            if value != requirements.Affinity.PREFERRED:
                 yield resource_class, name, amounts.get(resource_class, 0)
     for enforcer, wishes in requirement.enforcers.items():
         for name in wishes:

@@ -13,8 +13,8 @@ import dataclasses
 from typing import Any, Self
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class BandwidthTracker(count.RangeTracker):
     STATE = BandwidthState
 
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> BandwidthState:
         step = max(int(units.get('step', 1)), 1)
         return BandwidthState(inventory.capacity, 0, step)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import class_inventory
 
 
 class BurstWaysTracker(count.RangeTracker):
@@ -25,7 +25,7 @@ class BurstWaysTracker(count.RangeTracker):
     """
 
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> count.CountState:
         count.check_sold_once('burst ways', inventory)
         return super().initial(inventory, units)

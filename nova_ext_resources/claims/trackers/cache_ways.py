@@ -58,8 +58,8 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ class CacheWaysTracker(base.Tracker):
 
     def observe(
         self,
-        inventory: inventory_obj.Inventory,
+        inventory: class_inventory.Inventory,
         units: Mapping[str, Any],
         assignments: Iterable[assignment.Assignment],
-    ) -> inventory_obj.Inventory:
+    ) -> class_inventory.Inventory:
         state = _read_state(units, assignments)
         # With nothing left at all, placement still wants max_unit >= 1.
         return dataclasses.replace(
@@ -146,7 +146,7 @@ class CacheWaysTracker(base.Tracker):
         )
 
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> CacheWaysState:
         count.check_sold_once('cache ways', inventory)
         return _read_state(units)

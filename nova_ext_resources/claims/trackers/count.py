@@ -10,8 +10,8 @@ from typing import Any, Self
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
 
 #: Values of attributes that are numbers; placement's own are not longer.
 NUMBER = '[1-9][0-9]{0,8}'
@@ -30,7 +30,7 @@ def read_number(name: str, value: str) -> int:
     return int(value)
 
 
-def check_sold_once(name: str, inventory: inventory_obj.Inventory) -> None:
+def check_sold_once(name: str, inventory: class_inventory.Inventory) -> None:
     """Refuse to sell more than there is of what is always held.
 
     :raises InvalidResource: the allocation ratio would allow it
@@ -79,10 +79,10 @@ class CountTracker(base.Tracker):
 
     def observe(
         self,
-        inventory: inventory_obj.Inventory,
+        inventory: class_inventory.Inventory,
         units: Mapping[str, Any],
         assignments: Iterable[assignment.Assignment],
-    ) -> inventory_obj.Inventory:
+    ) -> class_inventory.Inventory:
         if 'free' not in units:
             return inventory
         own = sum(a.amount for a in assignments)
@@ -91,7 +91,7 @@ class CountTracker(base.Tracker):
         return dataclasses.replace(inventory, reserved=reserved)
 
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> CountState:
         return CountState(inventory.capacity)
 

@@ -21,9 +21,9 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 #: What a name may be: it is written to files, logs and pages.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}')
@@ -101,7 +101,7 @@ class DeviceTracker(base.Tracker):
     """
 
     ATTRIBUTES = {  # noqa: RUF012
-        requirement.AFFINITY: '|'.join(requirement.Affinity)
+        requirements.AFFINITY: '|'.join(requirements.Affinity)
     }
     NO_ATTRIBUTES = dict.fromkeys(('cache_affinity', 'l3_affinity'), _NO_CACHE)
     CAN_BE_NEAR = True
@@ -111,10 +111,10 @@ class DeviceTracker(base.Tracker):
 
     def observe(
         self,
-        inventory: inventory_obj.Inventory,
+        inventory: class_inventory.Inventory,
         units: Mapping[str, Any],
         assignments: Iterable[assignment.Assignment],
-    ) -> inventory_obj.Inventory:
+    ) -> class_inventory.Inventory:
         state = self._read(units)
         own = frozenset(
             name for one in assignments for name in one.units['names']
@@ -128,7 +128,7 @@ class DeviceTracker(base.Tracker):
         )
 
     def initial(
-        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+        self, inventory: class_inventory.Inventory, units: Mapping[str, Any]
     ) -> DeviceState:
         count.check_sold_once('devices', inventory)
         return self._read(units)

@@ -13,7 +13,7 @@ from typing import Any
 
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import class_inventory
 
 
 class SharedWaysTracker(count.CountTracker):
@@ -24,10 +24,10 @@ class SharedWaysTracker(count.CountTracker):
 
     def observe(
         self,
-        inventory: inventory_obj.Inventory,
+        inventory: class_inventory.Inventory,
         units: Mapping[str, Any],
         assignments: Iterable[assignment.Assignment],
-    ) -> inventory_obj.Inventory:
+    ) -> class_inventory.Inventory:
         # A second place would give the server nothing, and keep others out.
         return dataclasses.replace(
             super().observe(inventory, units, assignments), max_unit=1

@@ -22,8 +22,8 @@ from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection.audit import cloud
 from nova_ext_resources.inspection import names
 from nova_ext_resources.inspection import services
-from nova_ext_resources.placement.api import client
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.placement.api import placement_client
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import publication
 
 _FORBIDDEN = 403
@@ -53,8 +53,8 @@ class CloudCommand(command.Command):
         """Add those that only this command has: none by default."""
 
     @functools.cached_property
-    def placement(self) -> client.Client:
-        return client.Client(self.make_adapter('placement'))
+    def placement(self) -> placement_client.Client:
+        return placement_client.Client(self.make_adapter('placement'))
 
     @functools.cached_property
     def nova(self) -> nova_mod.Nova:
@@ -157,7 +157,7 @@ def add_units(parser: argparse.ArgumentParser) -> None:
 
 def read_published(
     arguments: argparse.Namespace,
-    promises: promises_mod.Promises | None = None,
+    promises: promise_ledger.Promises | None = None,
 ) -> publication.Publications | None:
     """Return what hosts have published.
 

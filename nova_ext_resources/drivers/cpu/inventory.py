@@ -19,7 +19,7 @@ from nova_ext_resources.drivers.cpu import sysfs
 from nova_ext_resources.drivers.cpu import traits
 from nova_ext_resources.drivers.devices import files
 from nova_ext_resources import log_on_change
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class CpuInventory(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return ()
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         with base.discovering('cpu', OSError, ValueError, files.Unsteady):
             seen = sysfs.read(self.options.path)
         found = traits.find(seen, has_governors=self._has_governors)

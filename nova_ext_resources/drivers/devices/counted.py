@@ -5,8 +5,8 @@
 from collections.abc import Set
 
 from nova_ext_resources.drivers.devices import assignments
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 
 #: Gives out devices by name.
 TRACKER = 'device'
@@ -22,7 +22,7 @@ def make_provider(
     cpus: str = '',
     traits: frozenset[str] = frozenset(),
     is_unread: bool = False,
-) -> provider.HostProvider | None:
+) -> host_provider.HostProvider | None:
     """Return the provider of devices; None where there is nothing to count.
 
     :param name: key of the provider, without the prefix
@@ -40,9 +40,9 @@ def make_provider(
     # What a server holds stays its own, whoever else claims it by now.
     foreign |= names - ours
     resource_class = holders.resource_class
-    return provider.HostProvider(
+    return host_provider.HostProvider(
         key=f'{holders.prefix}{name}',
-        inventories={resource_class: inventory.Inventory(total=total)},
+        inventories={resource_class: class_inventory.Inventory(total=total)},
         trackers={resource_class: TRACKER},
         units={
             resource_class: {

@@ -17,9 +17,9 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.objects import resource
 
 
@@ -50,13 +50,13 @@ class FakeInventory(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return classes.define(classes.CLOS, classes.WAYS)
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         self._check_failure_file()
         ways, reserved = self.options.ways, self.options.reserved_ways
         free = bitmask.make_run(reserved, ways - reserved)
         offers: inventory.Offers = {
             classes.WAYS: (
-                inventory_obj.Inventory(total=ways),
+                class_inventory.Inventory(total=ways),
                 {'free': bitmask.format_mask(free)},
             )
         }
@@ -65,7 +65,7 @@ class FakeInventory(base.InventoryProvider):
                 number,
                 frozenset().union(*cores),
                 offers,
-                reserved=reserved_mod.Reserved(
+                reserved=reserved_units.Reserved(
                     host=bitmask.make_run(0, reserved)
                 ),
             )

@@ -24,7 +24,7 @@ from nova_ext_resources.drivers.fpga import sysfs
 from nova_ext_resources.drivers.fpga import traits
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class FpgaInventory(base.InventoryProvider):
             ),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         seen = self._read()
@@ -135,7 +135,7 @@ class FpgaInventory(base.InventoryProvider):
         found: Found | None,
         seen: sysfs.FpgaScan,
         holders: assignments.DeviceAssignments,
-    ) -> provider.HostProvider | None:
+    ) -> host_provider.HostProvider | None:
         """Return the provider of a region; None where it has none.
 
         :param found: the region and its card; None while the host has none

@@ -36,7 +36,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import tunable_units
 
 LOG = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class ResctrlEnforcer(base.Enforcer):
     # -- what the host asks for ----------------------------------------
 
     @property
-    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+    def constraints(self) -> Mapping[str, host_constraints.ClassConstraints]:
         return constraints.CONSTRAINTS
 
     def check_ready(self) -> None:

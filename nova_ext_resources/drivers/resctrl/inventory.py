@@ -34,17 +34,17 @@ from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
 
 #: Resource class, inventory, tracker, facts for it.
 Offer: TypeAlias = tuple[
-    str, inventory.Inventory, str, Mapping[str, str | int]
+    str, class_inventory.Inventory, str, Mapping[str, str | int]
 ]
 
 
@@ -109,20 +109,20 @@ class ResctrlInventory(base.InventoryProvider):
         self._mon_groups = mon_groups.MonGroups(files)
         self._left_out: frozenset[str] = frozenset()
         self._logged = log_on_change.LogOnChange(f'Host {host}: ')
-        self._constraints: dict[str, constraints_obj.ClassConstraints] = {}
+        self._constraints: dict[str, host_constraints.ClassConstraints] = {}
 
     @property
     def left_out(self) -> frozenset[str]:
         return self._left_out
 
     @property
-    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+    def constraints(self) -> Mapping[str, host_constraints.ClassConstraints]:
         return self._constraints
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return tuple(classes.DEFINITIONS.values())
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         tree = self._read()
@@ -130,7 +130,7 @@ class ResctrlInventory(base.InventoryProvider):
 
     def discover_without(
         self, other: str
-    ) -> tuple[provider.HostProvider, ...]:
+    ) -> tuple[host_provider.HostProvider, ...]:
         tree = self._read()
         left = tree.without(*_list_groups_of(tree, other))
         return self._report(left, self.list_entries())
@@ -162,7 +162,7 @@ class ResctrlInventory(base.InventoryProvider):
 
     def _report(
         self, tree: groups.Tree, entries: Mapping[str, assignment.Entry]
-    ) -> tuple[provider.HostProvider, ...]:
+    ) -> tuple[host_provider.HostProvider, ...]:
         host = self._writer.machine
         tree = _add_offline(tree, host)
         # Without the ledger: the trackers know what servers hold.
@@ -229,7 +229,7 @@ class ResctrlInventory(base.InventoryProvider):
         owned: ownership.Ownership,
         cache: schemata.Cache,
         entries: Mapping[str, assignment.Entry],
-    ) -> provider.HostProvider:
+    ) -> host_provider.HostProvider:
         offers = [_offer_bandwidth(owned.bandwidths.get(cache))]
         if cache in owned.caches:
             domain = owned.caches[cache]
@@ -245,7 +245,7 @@ class ResctrlInventory(base.InventoryProvider):
                 self._offer_places(domain),
             ]
         given = {one[0]: one for one in offers if one is not None}
-        return provider.HostProvider(
+        return host_provider.HostProvider(
             key=cache.key,
             parent_key=classes.RDT,
             inventories={name: one for name, one, _, _ in given.values()},
@@ -265,7 +265,7 @@ class ResctrlInventory(base.InventoryProvider):
             return None
         total = self.options.shared_servers
         is_left = self._has_pool and domain.find_room(domain.shared)
-        given = inventory.Inventory(
+        given = class_inventory.Inventory(
             total=total, reserved=0 if is_left else total, max_unit=1
         )
         return classes.SHARED, given, 'shared_ways', {}
@@ -368,7 +368,7 @@ def _offer_bandwidth(
 ) -> Offer | None:
     if domain is None or domain.total < domain.least:
         return None
-    given = inventory.Inventory(
+    given = class_inventory.Inventory(
         total=domain.total, min_unit=domain.least, step_size=domain.step
     )
     return domain.resource_class, given, 'bandwidth', {'step': domain.step}
@@ -379,7 +379,7 @@ def _offer_ways(
 ) -> Offer:
     # What can never be allocated; the tracker adds what others use.
     kept = domain.host_ways + domain.pools.bit_count()
-    given = inventory.Inventory(
+    given = class_inventory.Inventory(
         total=domain.info.ways,
         reserved=min(kept, domain.info.ways),
         min_unit=domain.info.min_bits,
@@ -392,13 +392,13 @@ def _offer_ways(
 
 def _explain_ways(
     owned: ownership.Ownership, cache: schemata.Cache
-) -> Mapping[str, reserved.Reserved]:
+) -> Mapping[str, reserved_units.Reserved]:
     """Return what has the ways of a cache that servers cannot have."""
     domain = owned.caches.get(cache)
     if domain is None:
         return {}
     return {
-        _LEVELS[cache.level].ways: reserved.Reserved(
+        _LEVELS[cache.level].ways: reserved_units.Reserved(
             host=domain.host | domain.io,
             other=domain.foreign | domain.locked,
             pools=domain.pools,
@@ -430,7 +430,7 @@ def _offer_burst_ways(
     room = domain.find_room(
         domain.burst, members if entries else owned.tree.ours.keys()
     )
-    given = inventory.Inventory(
+    given = class_inventory.Inventory(
         total=size,
         # What others have of the pool, and what that cuts off.
         reserved=size - room.bit_count(),
@@ -470,7 +470,7 @@ def _list_problems(
 
 def _make_rdt(
     owned: ownership.Ownership, free_rmids: int
-) -> provider.HostProvider:
+) -> host_provider.HostProvider:
     tree, is_pooled = owned.tree, bool(owned.machine.shared_ways)
     total = tree.info.num_closids
     # The pool's, whether or not a server is in it; and that of I/O devices.
@@ -478,16 +478,16 @@ def _make_rdt(
     is_waiting = is_pooled and tree.shared is None
     unused = total - tree.used_closids
     free = min(unused, free_rmids) - is_waiting
-    return provider.HostProvider(
+    return host_provider.HostProvider(
         key=classes.RDT,
         inventories={
-            classes.CLOS: inventory.Inventory(
+            classes.CLOS: class_inventory.Inventory(
                 total=total, reserved=min(kept, total), max_unit=1
             )
         },
         units={classes.CLOS: {'free': max(free, 0)}},
         reserved={
-            classes.CLOS: reserved.Reserved(
+            classes.CLOS: reserved_units.Reserved(
                 host=KEPT_CLOSIDS + tree.info.has_io_class,
                 other=sum(one.has_class for one in tree.foreign)
                 + max(unused - free_rmids, 0),

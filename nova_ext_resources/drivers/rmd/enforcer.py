@@ -31,7 +31,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
 
 LOG = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class RmdEnforcer(base.Enforcer):
         self._client.losses.restore(note, write)
 
     @property
-    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+    def constraints(self) -> Mapping[str, host_constraints.ClassConstraints]:
         return constraints.CONSTRAINTS
 
     def apply(

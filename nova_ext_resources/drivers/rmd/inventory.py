@@ -21,9 +21,9 @@ from nova_ext_resources import exception
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _POOLS = (values.BESTEFFORT, values.SHARED)
 
 #: Resource class of a cache -> its inventory, and facts for its tracker.
 Offers: TypeAlias = dict[
-    str, tuple[inventory_obj.Inventory, Mapping[str, Any]]
+    str, tuple[class_inventory.Inventory, Mapping[str, Any]]
 ]
 
 
@@ -67,7 +67,7 @@ class RmdInventory(base.InventoryProvider):
             classes.MBPS,
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         try:
@@ -110,7 +110,7 @@ class RmdInventory(base.InventoryProvider):
         free = bitmask.format_mask(cache.free.get(values.GUARANTEED, 0))
         offers: Offers = {
             classes.WAYS: (
-                inventory_obj.Inventory(total=cache.ways),
+                class_inventory.Inventory(total=cache.ways),
                 {'free': free},
             )
         }
@@ -120,7 +120,7 @@ class RmdInventory(base.InventoryProvider):
                 'burst_ways', cache, values.BESTEFFORT, total
             )
             offers[classes.BURST] = (
-                inventory_obj.Inventory(total=total),
+                class_inventory.Inventory(total=total),
                 {'free': count},
             )
         if self.options.shared_servers:
@@ -169,7 +169,7 @@ class RmdInventory(base.InventoryProvider):
             )
         return {
             classes.SHARED: (
-                inventory_obj.Inventory(total=total, max_unit=1),
+                class_inventory.Inventory(total=total, max_unit=1),
                 {'free': 0} if is_closed else {},
             )
         }
@@ -198,7 +198,7 @@ class RmdInventory(base.InventoryProvider):
         if not self._client.list_groups():
             reason = 'the control groups of RMD in resctrl cannot be read'
             self._warn('no limit of memory bandwidth is verified', reason)
-        inventory = inventory_obj.Inventory(
+        inventory = class_inventory.Inventory(
             total=total, min_unit=least, step_size=step
         )
         return {workload.CLASSES[mode]: (inventory, {'step': step})}
@@ -234,7 +234,7 @@ def _count_pools(workloads: Iterable[values.RmdWorkload]) -> int:
 
 def _find_reserved(
     cache: values.RmdCache, entries: Iterable[assignment.Entry]
-) -> reserved_mod.Reserved:
+) -> reserved_units.Reserved:
     """Return what has reserved ways, as far as RMD reports it.
 
     It reports the ways of each pool that no control group uses. Of the others,
@@ -245,7 +245,7 @@ def _find_reserved(
         for entry in entries
     )
     pools = (cache.free.get(one, 0) for one in _POOLS)
-    return reserved_mod.Reserved(
+    return reserved_units.Reserved(
         host=cache.free.get(values.OS, 0),
         pools=bitmask.unite((*burst, *pools)),
     )
@@ -256,7 +256,7 @@ def make_rdt(
     free: int | None = None,
     traits: frozenset[str] = frozenset(),
     pools: int = 0,
-) -> provider.HostProvider:
+) -> host_provider.HostProvider:
     """Return the provider of classes of service.
 
     :param free: classes that neither servers have, nor RMD has lost; None:
@@ -265,16 +265,16 @@ def make_rdt(
     """
     if free is None:
         free = total - client.KEPT_CLOSIDS
-    inventory = inventory_obj.Inventory(
+    inventory = class_inventory.Inventory(
         total=total, reserved=client.KEPT_CLOSIDS, max_unit=1
     )
-    return provider.HostProvider(
+    return host_provider.HostProvider(
         key=classes.RDT,
         inventories={classes.CLOS: inventory},
         units={classes.CLOS: {'free': free}},
         traits=traits,
         reserved={
-            classes.CLOS: reserved_mod.Reserved(
+            classes.CLOS: reserved_units.Reserved(
                 host=client.KEPT_CLOSIDS, pools=pools
             )
         },
@@ -286,13 +286,13 @@ def make_cache(
     cpus: Iterable[int],
     offers: Offers,
     traits: frozenset[str] = frozenset(),
-    reserved: reserved_mod.Reserved | None = None,
-) -> provider.HostProvider:
+    reserved: reserved_units.Reserved | None = None,
+) -> host_provider.HostProvider:
     """Return the provider of one last-level cache and its memory.
 
     :param reserved: what has the ways that servers cannot have
     """
-    return provider.HostProvider(
+    return host_provider.HostProvider(
         key=classes.make_l3_key(cache_id),
         parent_key=classes.RDT,
         inventories={name: one for name, (one, _facts) in offers.items()},

@@ -24,8 +24,8 @@ from nova_ext_resources.drivers.shared_pool import readers
 from nova_ext_resources.drivers.shared_pool import sources
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class SharedPoolInventory(base.InventoryProvider):
         # What the host counts: nothing.
         return ()
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         """Read what is due; report what ties this host to each pool."""
         with base.discovering('shared_pool', ValueError):
             self._read_file()
@@ -110,7 +110,7 @@ class SharedPoolInventory(base.InventoryProvider):
         }
         self._logged.log_new(LOG.error, sorted(map(str, self.problems)))
         return tuple(
-            provider.HostProvider(
+            host_provider.HostProvider(
                 key=pool.make_key(one.name),
                 inventories={},
                 aggregates=frozenset({one.aggregate_uuid}),

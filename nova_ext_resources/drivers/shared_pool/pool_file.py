@@ -26,8 +26,8 @@ import jsonschema
 import os_traits
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
 #: Bytes, unless ``unit_size`` says otherwise: of sources that count bytes.
@@ -44,7 +44,11 @@ UNIT_SIZES = {'statvfs': GIB, 'ceph': GIB, 'file': 1, 'http': 1}
 
 _CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 
-_POSITIVE = {'type': 'integer', 'minimum': 1, 'maximum': inventory.MAX_INT}
+_POSITIVE = {
+    'type': 'integer',
+    'minimum': 1,
+    'maximum': class_inventory.MAX_INT,
+}
 
 SCHEMA = {
     'type': 'object',
@@ -194,7 +198,7 @@ def _list_errors(entry: Any) -> Iterator[str]:
         )
     try:
         rules = {'reserved': 0, **entry.get('inventory', {})}
-        inventory.Inventory(total=inventory.MAX_INT, **rules)
+        class_inventory.Inventory(total=class_inventory.MAX_INT, **rules)
     except exception.InvalidResource as err:
         yield str(err)
 

@@ -10,8 +10,8 @@ import datetime
 import math
 from typing import Any
 
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import pool
 
 #: Of whatever a source counts; more makes no sense.
@@ -87,7 +87,7 @@ def _make_reading(
 ) -> pool.Reading:
     whole = _read_number(document, 'total')
     total = math.floor(whole / unit_size)
-    if total > inventory.MAX_INT:
+    if total > class_inventory.MAX_INT:
         raise ValueError(
             f'the total is {total} units, more than placement can store; set '
             'a larger unit_size'

@@ -27,7 +27,7 @@ from nova_ext_resources.drivers.sriov import traits
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 
 LOG = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class SriovInventory(base.InventoryProvider):
             ),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         seen, agent = self._read()
@@ -192,7 +192,7 @@ class SriovInventory(base.InventoryProvider):
         own: owners.FunctionOwners,
         holders: assignments.DeviceAssignments,
         is_unknown: bool,
-    ) -> tuple[provider.HostProvider | None, list[str]]:
+    ) -> tuple[host_provider.HostProvider | None, list[str]]:
         """Return a card's provider, and what is left out of it.
 
         :param is_unknown: whether the card is there, but could not be read

@@ -31,8 +31,8 @@ import os_resource_classes
 import os_traits
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import resource
 
 #: Key of the provider of entries that name none.
@@ -59,7 +59,7 @@ def _make_schema(*required: str, **properties: Any) -> dict[str, Any]:
     }
 
 
-_WHOLE = {'type': 'integer', 'maximum': inventory_obj.MAX_INT}
+_WHOLE = {'type': 'integer', 'maximum': class_inventory.MAX_INT}
 _POSITIVE = {**_WHOLE, 'minimum': 1}
 _STRING = {'type': 'string'}
 
@@ -102,7 +102,7 @@ class StaticResource:
     origin: str
     rp_key: str
     definition: resource.ResourceDefinition
-    inventory: inventory_obj.Inventory
+    inventory: class_inventory.Inventory
     traits: frozenset[str]
     nodes: tuple[str, ...] = ()
 
@@ -179,7 +179,7 @@ class BadDefinition:
                 units='units',
                 description='The definition of this resource cannot be read.',
             ),
-            inventory=inventory_obj.Inventory(total=amount, reserved=amount),
+            inventory=class_inventory.Inventory(total=amount, reserved=amount),
             traits=frozenset(),
         )
 
@@ -287,7 +287,7 @@ def _make_resource(
             units=data['units'],
             description=data['description'],
         ),
-        inventory=inventory_obj.Inventory(**data['inventory']),
+        inventory=class_inventory.Inventory(**data['inventory']),
         traits=frozenset(data.get('traits', ())),
         nodes=_find_nodes(data.get('nodes')),
     )

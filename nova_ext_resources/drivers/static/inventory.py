@@ -18,7 +18,7 @@ from nova_ext_resources.drivers.static import broken
 from nova_ext_resources.drivers.static import contents as contents_mod
 from nova_ext_resources.drivers.static import definitions as definitions_mod
 from nova_ext_resources import log_on_change
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
 
@@ -98,7 +98,7 @@ Possible values:
             {d.name: d for d in (r.definition for r in found)}.values()
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         with base.discovering('static', ValueError):
             self._read()
         closed = self._list_closed()
@@ -108,12 +108,12 @@ Possible values:
         )
 
     @property
-    def nodes(self) -> tuple[provider.BareMetalNode, ...]:
+    def nodes(self) -> tuple[host_provider.BareMetalNode, ...]:
         unread: dict[str, set[str]] = {}
         for node, key, _name in self._contents.lost:
             unread.setdefault(node, set()).add(key)
         return tuple(
-            provider.BareMetalNode(
+            host_provider.BareMetalNode(
                 uuid=uuid,
                 providers=_make_providers(some, unread.get(uuid, ())),
             )
@@ -195,7 +195,7 @@ Possible values:
 def _make_providers(
     resources: Iterable[definitions_mod.StaticResource],
     unread: Container[str],
-) -> tuple[provider.HostProvider, ...]:
+) -> tuple[host_provider.HostProvider, ...]:
     """Make the providers of this host, or of one bare-metal node.
 
     :param unread: keys of those of which not all is known
@@ -204,7 +204,7 @@ def _make_providers(
     for one in resources:
         by_key.setdefault(one.rp_key, []).append(one)
     return tuple(
-        provider.HostProvider(
+        host_provider.HostProvider(
             key=key,
             inventories={e.definition.name: e.inventory for e in some},
             trackers={e.definition.name: e.definition.type for e in some},

@@ -23,9 +23,9 @@ from nova_ext_resources.host.reconcile.rules import allocations as rules
 from nova_ext_resources.host.reconcile.rules import migrations
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.placement import allocations
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources import worker
 
@@ -196,7 +196,7 @@ class AllocationWriter:
         self,
         allocated: host_view.Amounts,
         entry: assignment.Entry,
-        requirement: requirement_obj.Requirement,
+        requirement: requirements.Requirement,
     ) -> Mapping[host_view.Place, int]:
         """Return all of an entry that has several domains, or had before.
 

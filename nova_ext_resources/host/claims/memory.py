@@ -20,9 +20,9 @@ from nova_ext_resources.host.claims import entry_table
 from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources.host.inventory import view as view_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
 
 Entries = Mapping[str, assignment.Entry]
 
@@ -55,12 +55,12 @@ class StateMemory:
         self,
         *,
         host: str,
-        node: provider.Node,
+        node: host_provider.Node,
         trackers: Mapping[str, base.Tracker],
         entries: Entries,
         found: discovery.DiscoveredResources,
         resource_classes: frozenset[str],
-        constraints: constraints_obj.Constraints = constraints_obj.NONE,
+        constraints: host_constraints.Constraints = host_constraints.NONE,
     ) -> None:
         self._host = host
         self._node = node
@@ -79,7 +79,7 @@ class StateMemory:
         self.settled: Sequence[assignment.Entry] = ()
         self.view = self.empty
 
-    def make_providers(self) -> tuple[provider.Provider, ...]:
+    def make_providers(self) -> tuple[host_provider.Provider, ...]:
         """Return the tree that placement shall see."""
         with self._lock:
             return view_mod.make_providers(
@@ -305,7 +305,7 @@ class StateMemory:
                 resource_classes=self._classes | found.resource_classes,
                 constraints=dataclasses.replace(
                     self._constraints,
-                    classes=constraints_obj.unite(
+                    classes=host_constraints.unite(
                         [self._constraints.classes, found.constraints]
                     ),
                 ),

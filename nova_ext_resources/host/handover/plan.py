@@ -15,10 +15,10 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
 from nova_ext_resources.host.inventory import view as view_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 Assignment = assignment.Assignment
 Entry = assignment.Entry
@@ -47,8 +47,8 @@ class HandoverTarget:
     """
 
     name: str
-    found: Sequence[provider.HostProvider]
-    constraints: constraints_obj.Constraints
+    found: Sequence[host_provider.HostProvider]
+    constraints: host_constraints.Constraints
     serves: Callable[[str], bool]
     trackers: Mapping[str, base.Tracker]
     tests: Sequence[base.ClaimTest]
@@ -178,7 +178,7 @@ class HandoverTarget:
         return assignment.ClaimRequest(
             consumer_uuid=entry.consumer_uuid,
             allocations=allocations,
-            requirement=requirement.Requirement(
+            requirement=requirements.Requirement(
                 attributes=attributes, enforcers=entry.enforcers
             ),
             cpus=entry.cpus,

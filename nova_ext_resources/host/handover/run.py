@@ -26,8 +26,8 @@ from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host.handover import plan as plan_mod
 from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 
 Phase = journal.Phase
 State = assignment.State
@@ -419,7 +419,7 @@ class HandOver:
     def _find_remains(self) -> str:
         return self.target.inventory.find_remains(self.source.name)
 
-    def _read_target(self) -> tuple[provider.HostProvider, ...]:
+    def _read_target(self) -> tuple[host_provider.HostProvider, ...]:
         """Return what the target has as soon as the source is gone.
 
         :raises HandOverFailed: the source applies nothing, and the operator
@@ -448,8 +448,8 @@ class HandOver:
         return plan_mod.HandoverTarget(
             name=name,
             found=found,
-            constraints=constraints.Constraints(
-                classes=constraints.unite(never)
+            constraints=host_constraints.Constraints(
+                classes=host_constraints.unite(never)
             ),
             serves=self.source.enforcer.serves,
             trackers=self.trackers,

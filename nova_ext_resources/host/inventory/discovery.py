@@ -13,9 +13,9 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.inventory import view
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins as plugins_mod
 
@@ -41,15 +41,15 @@ class DiscoveredResources:
         succeeded since the start
     """
 
-    providers: tuple[provider.HostProvider, ...] = ()
+    providers: tuple[host_provider.HostProvider, ...] = ()
     failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
-    constraints: Mapping[str, constraints_obj.ClassConstraints] = (
+    constraints: Mapping[str, host_constraints.ClassConstraints] = (
         dataclasses.field(default_factory=dict)
     )
     pools: tuple[pool.SharedPool, ...] = ()
-    nodes: tuple[provider.BareMetalNode, ...] = ()
+    nodes: tuple[host_provider.BareMetalNode, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
     node_traits: frozenset[str] = frozenset()
     node_prefixes: frozenset[str] = frozenset()
@@ -126,7 +126,9 @@ class Discovery:
             failures=dict(self._failures.problems),
             missing=frozenset(self._plugins) - self._last.keys(),
             left_out=frozenset[str]().union(*(one.left_out for one in last)),
-            constraints=constraints_obj.unite(one.constraints for one in last),
+            constraints=host_constraints.unite(
+                one.constraints for one in last
+            ),
             pools=tuple(self._list_pools()),
             nodes=tuple(each for one in last for each in one.nodes),
             problems=tuple(each for one in last for each in one.problems),
@@ -174,13 +176,13 @@ class Discovery:
             )
         return None
 
-    def _list_rooted(self) -> tuple[provider.HostProvider, ...]:
+    def _list_rooted(self) -> tuple[host_provider.HostProvider, ...]:
         """Return all whose parents are there too, in the plugins' order.
 
         A plugin that fails may have found children of another's provider
         which is gone by now.
         """
-        rooted: dict[str, provider.HostProvider] = {}
+        rooted: dict[str, host_provider.HostProvider] = {}
         for name in self._plugins:
             for one in self._last.get(name, DiscoveredResources()).providers:
                 if one.parent_key is None or one.parent_key in rooted:
@@ -188,8 +190,8 @@ class Discovery:
         return tuple(rooted.values())
 
     def _check(
-        self, name: str, found: tuple[provider.HostProvider, ...]
-    ) -> tuple[provider.HostProvider, ...]:
+        self, name: str, found: tuple[host_provider.HostProvider, ...]
+    ) -> tuple[host_provider.HostProvider, ...]:
         """Refuse what does not fit together, or cannot be applied.
 
         :raises DiscoveryFailed: a key is taken, a parent is unknown, or a
@@ -218,7 +220,7 @@ class Discovery:
         )
         return found
 
-    def _find_untrackable(self, one: provider.HostProvider) -> str:
+    def _find_untrackable(self, one: host_provider.HostProvider) -> str:
         for resource_class, inventory in one.inventories.items():
             kind = one.trackers.get(resource_class, view.DEFAULT_TRACKER)
             tracker = self._trackers[kind]
@@ -257,14 +259,14 @@ def _check_traits(name: str, traits: Iterable[str]) -> frozenset[str]:
 
     :raises DiscoveryFailed: Nova or this package has one of them for itself
     """
-    for reason in map(provider.find_trait_error, sorted(traits)):
+    for reason in map(host_provider.find_trait_error, sorted(traits)):
         if reason:
             raise exception.DiscoveryFailed(plugin=name, reason=reason)
     return frozenset(traits)
 
 
 def _find_problem(
-    one: provider.HostProvider, others: set[str], own: set[str]
+    one: host_provider.HostProvider, others: set[str], own: set[str]
 ) -> str:
     if one.key in others:
         return f'provider key {one.key} belongs to another plugin'
@@ -276,7 +278,7 @@ def _find_problem(
 
 
 def _find_wrong_type(
-    one: provider.HostProvider, types: Mapping[str, str]
+    one: host_provider.HostProvider, types: Mapping[str, str]
 ) -> str:
     for resource_class in one.inventories:
         kind = one.trackers.get(resource_class, view.DEFAULT_TRACKER)

@@ -5,23 +5,23 @@
 from collections.abc import Mapping
 
 from nova_ext_resources.host.inventory import discovery
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 #: Stands for the compute node among what was ever published. Its own uuid
 #: cannot: what servers have allocated of that is no claim of theirs here.
 _RECORD = 'NODE_TRAITS'
 
 
-def find_record(node: provider.Node) -> str:
+def find_record(node: host_provider.Node) -> str:
     """Return the uuid under which the ledger records traits of the node."""
-    return provider.make_rp_uuid(node.uuid, _RECORD)
+    return host_provider.make_rp_uuid(node.uuid, _RECORD)
 
 
 def find(
     found: discovery.DiscoveredResources,
     published: Mapping[str, frozenset[str]],
-    node: provider.Node,
-) -> provider.NodeTraits:
+    node: host_provider.Node,
+) -> host_provider.NodeTraits:
     """Return what Nova shall add and remove.
 
     What is not recorded yet is not added, so that it can be removed later,
@@ -35,15 +35,17 @@ def find(
     if found.missing:
         prefixes = tuple(found.node_prefixes)
         gone = frozenset(one for one in gone if one.startswith(prefixes))
-    return provider.NodeTraits(added=known & found.node_traits, removed=gone)
+    return host_provider.NodeTraits(
+        added=known & found.node_traits, removed=gone
+    )
 
 
 def preview(
     found: discovery.DiscoveredResources,
     published: Mapping[str, frozenset[str]],
-    node: provider.Node,
+    node: host_provider.Node,
     seen: frozenset[str],
-) -> provider.NodeTraits:
+) -> host_provider.NodeTraits:
     """Return what would change if all that is found were recorded.
 
     :param seen: the traits that the compute node has now
@@ -51,6 +53,6 @@ def preview(
     record = find_record(node)
     known = published.get(record, frozenset()) | found.node_traits
     wanted = find(found, {record: known}, node)
-    return provider.NodeTraits(
+    return host_provider.NodeTraits(
         added=wanted.added - seen, removed=wanted.removed & seen
     )

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from nova_ext_resources.claims import relocation
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
 
 #: Why it was not moved, where nothing else is known.
 _ONLY_AT_START = (
@@ -53,7 +53,7 @@ class OldInventory:
         if not found.is_complete:
             classes |= self._host.view.resource_classes
         return frozenset(
-            one for one in classes if one.startswith(provider.CUSTOM)
+            one for one in classes if one.startswith(host_provider.CUSTOM)
         )
 
     def list_ready(self) -> frozenset[str]:
@@ -63,7 +63,7 @@ class OldInventory:
             return frozenset()
         return self.list_classes() - found.left_out
 
-    def list_providers(self) -> Sequence[provider.Provider]:
+    def list_providers(self) -> Sequence[host_provider.Provider]:
         """Return what is to be below the compute node.
 
         :raises LedgerError: see :meth:`.HostManager.providers`

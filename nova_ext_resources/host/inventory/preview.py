@@ -9,17 +9,17 @@ from nova_ext_resources.claims import base
 from nova_ext_resources.host.claims import memory
 from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources.host.ledger import snapshot
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 
 def make_providers(
     found: discovery.DiscoveredResources,
     *,
     host: str,
-    node: provider.Node,
+    node: host_provider.Node,
     content: snapshot.Content,
     trackers: Mapping[str, base.Tracker],
-) -> tuple[provider.Provider, ...]:
+) -> tuple[host_provider.Provider, ...]:
     """Return what placement shall have of a host, when nothing changes.
 
     What servers hold, and placement has not allocated, is only known to

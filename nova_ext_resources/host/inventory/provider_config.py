@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 
 #: Of the files, see Nova's "Managing Resource Providers Using Config Files".
 _SCHEMA_VERSION = '1.0'
@@ -24,7 +24,7 @@ _CUSTOM = 'CUSTOM_'
 
 
 def make_document(
-    found: Iterable[provider.HostProvider],
+    found: Iterable[host_provider.HostProvider],
     node_traits: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the content of a file, in types of JSON.
@@ -34,7 +34,7 @@ def make_document(
     :param node_traits: of the compute node itself
     :raises InvalidResource: placement cannot store as much of a class
     """
-    by_class: dict[str, list[inventory_obj.Inventory]] = {}
+    by_class: dict[str, list[class_inventory.Inventory]] = {}
     traits = set(node_traits)
     for one in found:
         traits |= {name for name in one.traits if name.startswith(_CUSTOM)}
@@ -59,8 +59,8 @@ def make_document(
 
 
 def unite(
-    resource_class: str, inventories: Sequence[inventory_obj.Inventory]
-) -> inventory_obj.Inventory:
+    resource_class: str, inventories: Sequence[class_inventory.Inventory]
+) -> class_inventory.Inventory:
     """Return one inventory for all of a class.
 
     A server may get of it what it could get of any one provider, and no more
@@ -68,13 +68,13 @@ def unite(
 
     :raises InvalidResource: placement cannot store as much
     """
-    if sum(one.total for one in inventories) > inventory_obj.MAX_INT:
+    if sum(one.total for one in inventories) > class_inventory.MAX_INT:
         raise exception.InvalidResource(
             name=resource_class,
             reason='the host has more units than placement can store '
-            f'({inventory_obj.MAX_INT})',
+            f'({class_inventory.MAX_INT})',
         )
-    return inventory_obj.Inventory(
+    return class_inventory.Inventory(
         total=sum(one.total for one in inventories),
         reserved=sum(one.reserved for one in inventories),
         min_unit=min(one.min_unit for one in inventories),

@@ -28,7 +28,7 @@ from nova_ext_resources.host.reconcile.rules import units as units_mod
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Quarantine:
         #: What was lost in the last round.
         self._lost: Lost = {}
         #: Key -> the provider as it was found last.
-        self._seen: dict[str, provider.HostProvider] = {}
+        self._seen: dict[str, host_provider.HostProvider] = {}
         self._logged = log_on_change.LogOnChange()
 
     def apply(
@@ -227,7 +227,7 @@ class Quarantine:
 
 
 def find_lost(
-    found: Iterable[provider.HostProvider],
+    found: Iterable[host_provider.HostProvider],
     entries: Iterable[assignment.Entry],
     trackers: Mapping[str, base.Tracker],
     is_complete: bool,
@@ -256,10 +256,10 @@ def find_lost(
 
 
 def withhold(
-    found: Iterable[provider.HostProvider],
+    found: Iterable[host_provider.HostProvider],
     units: Set[QuarantinedUnit],
     trackers: Mapping[str, base.Tracker],
-) -> tuple[provider.HostProvider, ...]:
+) -> tuple[host_provider.HostProvider, ...]:
     """Return providers whose facts are without these units."""
     named: dict[tuple[str, str], set[str]] = {}
     for unit in units:
@@ -284,7 +284,7 @@ def withhold(
 
 
 def _find_tracker(
-    one: provider.HostProvider,
+    one: host_provider.HostProvider,
     resource_class: str,
     trackers: Mapping[str, base.Tracker],
 ) -> base.Tracker:

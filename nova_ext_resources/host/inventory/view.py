@@ -11,22 +11,22 @@ import dataclasses
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
 
 DEFAULT_TRACKER = 'count'
 
 
 def make_view(
-    found: Iterable[provider.HostProvider],
+    found: Iterable[host_provider.HostProvider],
     *,
     uuids: Mapping[str, str],
     trackers: Mapping[str, base.Tracker],
     settled: Iterable[assignment.Assignment],
     resource_classes: frozenset[str],
-    constraints: constraints_obj.Constraints = constraints_obj.NONE,
+    constraints: host_constraints.Constraints = host_constraints.NONE,
 ) -> host_view.HostView:
     """Make the view in which no server of this host holds anything.
 
@@ -197,12 +197,12 @@ def list_assignments(
 
 
 def make_providers(
-    found: Iterable[provider.HostProvider],
+    found: Iterable[host_provider.HostProvider],
     view: host_view.HostView,
     *,
-    node: provider.Node,
+    node: host_provider.Node,
     assignments: Iterable[assignment.Assignment],
-) -> tuple[provider.Provider, ...]:
+) -> tuple[host_provider.Provider, ...]:
     """Make the tree that placement shall see below the compute node.
 
     What servers hold without an allocation is reserved, so that
@@ -222,7 +222,7 @@ def make_providers(
 
 
 def _make_tracked(
-    one: provider.HostProvider,
+    one: host_provider.HostProvider,
     resource_class: str,
     uuids: Mapping[str, str],
     trackers: Mapping[str, base.Tracker],
@@ -265,7 +265,7 @@ def _reserve(
     rp_uuid: str,
     resource_class: str,
     unallocated: Mapping[decide.Place, list[assignment.Assignment]],
-) -> inventory_obj.Inventory:
+) -> class_inventory.Inventory:
     place = rp_uuid, resource_class
     inventory = view.tracked[place].inventory
     assert inventory is not None, 'a view of the host itself has them all'

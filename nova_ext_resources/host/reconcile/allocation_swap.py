@@ -41,7 +41,7 @@ from nova_ext_resources.host.claims import recent_consumers
 from nova_ext_resources.host import manager
 from nova_ext_resources.host import nova_compute
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources import plugins
 

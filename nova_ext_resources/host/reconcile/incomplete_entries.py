@@ -17,8 +17,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement as requirement_obj
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import requirements
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import publisher as publisher_mod
 
 LOG = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class IncompleteEntries:
                 yield entry, missing
 
     def _count(
-        self, entry: assignment.Entry, requirement: requirement_obj.Requirement
+        self, entry: assignment.Entry, requirement: requirements.Requirement
     ) -> Mapping[str, int]:
         """Return resource class -> how much of the request an entry has.
 

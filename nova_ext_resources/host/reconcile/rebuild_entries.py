@@ -20,7 +20,7 @@ from nova_ext_resources.host.reconcile import incomplete_entries
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import publisher as publisher_mod
 from nova_ext_resources import plugins
 

@@ -22,7 +22,7 @@ from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import planned_hold
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources import plugins
 from nova_ext_resources import worker

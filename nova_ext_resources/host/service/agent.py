@@ -23,8 +23,8 @@ from nova_ext_resources.host.service import paths
 from nova_ext_resources.host.service import publication_source
 from nova_ext_resources.host.service import server_names
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources import plugins
@@ -62,7 +62,7 @@ class HostAgent(worker.Worker):
         conf: cfg.ConfigOpts,
         *,
         host: str,
-        node: provider.Node | None,
+        node: host_provider.Node | None,
         state_path: str,
     ) -> None:
         super().__init__()
@@ -279,7 +279,7 @@ def check(conf: cfg.ConfigOpts, state_path: str) -> None:
         )
 
 
-def _make_unpublished(host: str) -> provider.Node:
-    return provider.Node(
+def _make_unpublished(host: str) -> host_provider.Node:
+    return host_provider.Node(
         uuid=str(uuid.uuid5(_NO_NODE, host)), hypervisor_hostname=host
     )

@@ -22,12 +22,12 @@ from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.host import manager
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm as alarm_mod
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources import worker
 
-Part = health.Part
-PartHealth = health.PartHealth
+Part = host_health.Part
+PartHealth = host_health.PartHealth
 
 #: The alarm that is raised while a part fails, unless it names another.
 ALARMS: Mapping[Part, str] = {
@@ -271,12 +271,12 @@ class Health:
 
     # -- what others ask -----------------------------------------------
 
-    def snapshot(self) -> health.HostHealth:
+    def snapshot(self) -> host_health.HostHealth:
         """Return all that is known, as one value."""
         with self._lock:
             now = self._clock.read()
             raised = self._list_alarms(now)
-            return health.HostHealth(
+            return host_health.HostHealth(
                 host=self._host,
                 at=now,
                 status=self._find_status(raised),
@@ -333,14 +333,14 @@ class Health:
 
     def _find_status(
         self, raised: Iterable[alarm_mod.Alarm]
-    ) -> health.HealthStatus:
+    ) -> host_health.HealthStatus:
         severities = {one.severity for one in raised}
         if alarm_mod.Severity.CRITICAL in severities and self._holds_something:
-            return health.HealthStatus.FAILING
+            return host_health.HealthStatus.FAILING
         return (
-            health.HealthStatus.DEGRADED
+            host_health.HealthStatus.DEGRADED
             if severities
-            else health.HealthStatus.OK
+            else host_health.HealthStatus.OK
         )
 
 

@@ -10,7 +10,7 @@ from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.host import manager
 from nova_ext_resources.host.reconcile import running_guests
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources import plugins
 
 
@@ -18,7 +18,7 @@ def load_host(
     conf: cfg.ConfigOpts,
     *,
     host: str,
-    node: provider.Node,
+    node: host_provider.Node,
     ledger_path: str,
     list_guests: Callable[[], running_guests.Guests | None],
 ) -> manager.HostManager:

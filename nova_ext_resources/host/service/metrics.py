@@ -11,7 +11,7 @@ from nova_ext_resources.host.reconcile import running_guests
 from nova_ext_resources.host.service import health as health_mod
 from nova_ext_resources.host.service import server_names
 from nova_ext_resources.host.service import telemetry
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.placement.publish import publisher as publisher_mod
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Metrics:
             self._measuring.stop()
         self.servers.stop()
 
-    def read_health(self) -> health_obj.HostHealth:
+    def read_health(self) -> host_health.HostHealth:
         """Return how the host is, without I/O."""
         self._health.observe_publisher(
             self._publisher.status, self.describe_consumer

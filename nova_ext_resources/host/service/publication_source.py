@@ -5,8 +5,8 @@
 from collections.abc import Collection, Iterable
 
 from nova_ext_resources.host import manager
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.placement.publish import bare_metal
 from nova_ext_resources.placement.publish import publisher
 
@@ -17,7 +17,7 @@ class HostSource(publisher.PublicationSource):
     def __init__(self, host: manager.HostManager) -> None:
         self._host = host
 
-    def make_providers(self) -> Iterable[provider.Provider]:
+    def make_providers(self) -> Iterable[host_provider.Provider]:
         return self._host.providers()
 
     @property
@@ -39,7 +39,7 @@ class AgentSource(HostSource):
         super().__init__(host)
         self._has_node = has_node
 
-    def make_providers(self) -> Iterable[provider.Provider]:
+    def make_providers(self) -> Iterable[host_provider.Provider]:
         return super().make_providers() if self._has_node else ()
 
     def make_nodes(self) -> bare_metal.Trees:

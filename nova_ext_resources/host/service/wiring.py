@@ -32,9 +32,9 @@ from nova_ext_resources.host.service import publication_source
 from nova_ext_resources.host.service import server_names
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources import plugins
@@ -58,7 +58,7 @@ class HostService:
         conf: cfg.ConfigOpts,
         *,
         host: str,
-        node: provider.Node,
+        node: host_provider.Node,
         state_path: str,
         compute: nova_compute.NovaCompute,
     ) -> None:
@@ -70,7 +70,7 @@ class HostService:
         self._guests = running_guests.GuestList(compute.list_guests, host=host)
         self._ledger_path = paths.find_ledger_path(options, state_path, host)
         self.grammar = plugins.load_grammar()
-        self._placement = client.from_conf(conf)
+        self._placement = placement_client.from_conf(conf)
         self.host = loading.load_host(
             conf,
             host=host,

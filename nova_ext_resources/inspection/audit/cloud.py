@@ -8,8 +8,8 @@ import functools
 from typing import TypeAlias
 
 from nova_ext_resources.facts import consumer_role
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import nova_server
 
@@ -74,7 +74,7 @@ class Owned:
     :ivar holders: resource class -> consumer -> amount
     """
 
-    provider: provider_obj.Provider
+    provider: host_provider.Provider
     holders: Mapping[str, Mapping[str, int]] = dataclasses.field(
         default_factory=dict
     )
@@ -104,7 +104,7 @@ class AuditedCloud:
     :ivar fresh: consumer -> all that it holds, where that was read for itself
     """
 
-    listed: Mapping[str, provider_obj.Provider]
+    listed: Mapping[str, host_provider.Provider]
     owned: Mapping[str, Owned]
     reached: Mapping[str, frozenset[str]]
     nodes: Mapping[str, str]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.reservation import nova_server
 
 #: A flavor has these without an extra spec, and hosts without this package.
@@ -16,7 +16,7 @@ _OF_NOVA = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 
 def find_demand(
     server: nova_server.NovaServer,
-) -> requirement.Requirement | None:
+) -> requirements.Requirement | None:
     """Return what the flavor of a server requests.
 
     As it was when the server was created or resized. None where an extra
@@ -63,7 +63,7 @@ def list_differences(
 
 def _is_spread(
     cloud: cloud_mod.AuditedCloud,
-    demand: requirement.Requirement,
+    demand: requirements.Requirement,
     name: str,
     amounts: Mapping[str, int],
 ) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import finding
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider as provider_obj
 
 Kind = finding.FindingKind
 
@@ -36,7 +36,7 @@ def _list_of_pool(
     aggregate = pool_obj.make_aggregate_uuid(rp_uuid)
     lacks = [
         *({aggregate} - owned.provider.aggregates),
-        *({provider_obj.SHARING_TRAIT} - owned.provider.traits),
+        *({host_provider.SHARING_TRAIT} - owned.provider.traits),
     ]
     if lacks:
         yield finding.make(
@@ -65,7 +65,7 @@ def _advise_unreached(rp_uuid: str) -> finding.AllocationVerdict:
 
 
 def _list_of_tie(
-    cloud: cloud_mod.AuditedCloud, tie: provider_obj.Provider
+    cloud: cloud_mod.AuditedCloud, tie: host_provider.Provider
 ) -> Iterator[finding.Finding]:
     key = cloud.name_provider(tie.rp_uuid)[1]
     pool = pool_obj.make_rp_uuid(key.removeprefix(_TIE))

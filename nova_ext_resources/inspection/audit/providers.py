@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import finding
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 
 Kind = finding.FindingKind
 
@@ -16,11 +16,11 @@ _MOST_HOLDERS = 10
 
 
 def is_made_by_us(
-    provider: provider_obj.Provider, root: provider_obj.Provider
+    provider: host_provider.Provider, root: host_provider.Provider
 ) -> bool:
     """Return whether a provider has the uuid that a host gives its own."""
     key = provider.name.removeprefix(f'{root.name}_')
-    return provider.rp_uuid == provider_obj.make_rp_uuid(root.rp_uuid, key)
+    return provider.rp_uuid == host_provider.make_rp_uuid(root.rp_uuid, key)
 
 
 def list_findings(
@@ -29,7 +29,7 @@ def list_findings(
     """Return what is wrong with a provider of ours."""
     if not owned.is_pool:
         yield from _list_homeless(cloud, owned.provider)
-    if provider_obj.OWNER_TRAIT not in owned.provider.traits:
+    if host_provider.OWNER_TRAIT not in owned.provider.traits:
         yield finding.make(
             cloud, Kind.NOT_MARKED, owned.provider.rp_uuid, _advise_mark()
         )
@@ -37,7 +37,7 @@ def list_findings(
 
 
 def _list_homeless(
-    cloud: cloud_mod.AuditedCloud, provider: provider_obj.Provider
+    cloud: cloud_mod.AuditedCloud, provider: host_provider.Provider
 ) -> Iterator[finding.Finding]:
     rp_uuid = provider.rp_uuid
     root = cloud.find_root(rp_uuid)
@@ -80,7 +80,7 @@ def _explain_gone(cloud: cloud_mod.AuditedCloud, root: str) -> str:
 
 def _advise_mark() -> finding.AllocationVerdict:
     return finding.ask(
-        f'the provider lacks the trait {provider_obj.OWNER_TRAIT}, which '
+        f'the provider lacks the trait {host_provider.OWNER_TRAIT}, which '
         'nova-compute adds when it publishes: find the reason on the host'
     )
 
@@ -105,7 +105,7 @@ def _list_oversold(
             )
 
 
-def _count_units(inventory: inventory_obj.Inventory) -> int:
+def _count_units(inventory: class_inventory.Inventory) -> int:
     """Return how much may be allocated; what is held stays so when closed."""
     if inventory.reserved >= inventory.total:
         return int(inventory.total * inventory.allocation_ratio)

@@ -11,10 +11,10 @@ from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import demands
 from nova_ext_resources.inspection.audit import finding
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.objects import requirement
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import server_demand
 
 #: How keys of a flavor begin that choose a provider otherwise than by traits.
 _OTHER_CHOICES = ('member_of', 'in_tree', 'same_subtree')
@@ -45,7 +45,7 @@ def _list_places(
     ):
         return []
     try:
-        traits = demand_mod.read_traits(server.extra_specs)
+        traits = server_demand.read_traits(server.extra_specs)
     except exception.InvalidExtraSpec:
         return []
     home = cloud.find_home(server)
@@ -62,7 +62,10 @@ def _list_places(
         if name in one.inventories
         and all(
             _may_serve(
-                one, each, traits.get(each.suffix, demand_mod.Traits()), known
+                one,
+                each,
+                traits.get(each.suffix, server_demand.Traits()),
+                known,
             )
             for each in groups
         )
@@ -70,9 +73,9 @@ def _list_places(
 
 
 def _may_serve(
-    provider: provider_obj.Provider,
-    group: requirement.RequestGroup,
-    traits: demand_mod.Traits,
+    provider: host_provider.Provider,
+    group: requirements.RequestGroup,
+    traits: server_demand.Traits,
     known: frozenset[str],
 ) -> bool:
     """Return whether placement could take a group from a provider.

@@ -20,7 +20,7 @@ from nova_ext_resources import log_on_change
 from nova_ext_resources.monitoring.exporter import page as page_mod
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import alarm as alarm_mod
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 MAX_ALARMS = 200
 
 
-def make_report(health: health_obj.HostHealth) -> dict[str, Any]:
+def make_report(health: host_health.HostHealth) -> dict[str, Any]:
     """Return the answer of ``/health``."""
     return {
         'status': health.status.value,
@@ -41,11 +41,11 @@ def make_report(health: health_obj.HostHealth) -> dict[str, Any]:
     }
 
 
-def _make_name(part: health_obj.PartHealth) -> str:
+def _make_name(part: host_health.PartHealth) -> str:
     return f'{part.part}/{part.name}' if part.name else part.part.value
 
 
-def _make_part(part: health_obj.PartHealth) -> dict[str, Any]:
+def _make_part(part: host_health.PartHealth) -> dict[str, Any]:
     return {
         'status': _find_status(part),
         'last_success_at': _format(part.last_success_at),
@@ -54,7 +54,7 @@ def _make_part(part: health_obj.PartHealth) -> dict[str, Any]:
     }
 
 
-def _find_status(part: health_obj.PartHealth) -> str:
+def _find_status(part: host_health.PartHealth) -> str:
     if part.failing_since is not None:
         return 'failing'
     return 'unknown' if part.last_success_at is None else 'ok'
@@ -177,7 +177,7 @@ class Application:
 
     def _show_health(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
         health = self._read().health
-        is_failing = health.status is health_obj.HealthStatus.FAILING
+        is_failing = health.status is host_health.HealthStatus.FAILING
         return (
             http.HTTPStatus.SERVICE_UNAVAILABLE
             if is_failing

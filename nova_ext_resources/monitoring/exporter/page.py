@@ -15,7 +15,7 @@ from nova_ext_resources.inspection import legend
 from nova_ext_resources.inspection import markup
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.monitoring.exporter import series
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 
 #: The most alarms that are shown, the most severe first.
 MAX_ALARMS = 200
@@ -135,7 +135,7 @@ def _name(consumer: str, server: server_obj.NovaServer | None) -> str:
     return ', '.join([consumer, *more])
 
 
-def _describe_health(health: health_obj.HostHealth) -> Iterator[str]:
+def _describe_health(health: host_health.HostHealth) -> Iterator[str]:
     status = health.status.value
     at = health.at.isoformat(timespec='seconds')
     yield (

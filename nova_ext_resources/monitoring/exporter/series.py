@@ -17,7 +17,7 @@ from nova_ext_resources.monitoring.exporter import catalogue
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import pool
 
@@ -39,7 +39,7 @@ class HostSnapshot:
     :ivar pools: those of several hosts that this one reaches
     """
 
-    health: health_obj.HostHealth
+    health: host_health.HostHealth
     view: host_view.HostView
     entries: Mapping[str, assignment.Entry]
     servers: Mapping[str, server_obj.NovaServer] = dataclasses.field(
@@ -167,18 +167,18 @@ def _list_measured(
         yield 'rmids_used', sweep.ids.used, ()
 
 
-def _list_health(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
+def _list_health(health: host_health.HostHealth) -> Iterator[catalogue.Series]:
     for one in health.parts:
         labels = one.part, one.name
         at = one.last_success_at
         worked_at = at.timestamp() if at else 0
         yield 'part_last_success_timestamp_seconds', worked_at, labels
         yield 'part_failing', one.failing_since is not None, labels
-    for each in health_obj.HealthStatus:
+    for each in host_health.HealthStatus:
         yield 'status', each is health.status, (each.value,)
 
 
-def _list_alarms(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
+def _list_alarms(health: host_health.HostHealth) -> Iterator[catalogue.Series]:
     names = [one.name for one in health.alarms]
     for kind in alarm.KINDS.values():
         count = names.count(kind.name)

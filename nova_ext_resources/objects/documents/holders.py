@@ -17,7 +17,7 @@ twice. The document is JSON::
 ``PLACE`` is a position in ``p``; the number behind the units is there when
 placement has no allocation for them; ``c`` are the CPUs that are the server's
 own. ``r`` is what has the reserved units of a place
-(``objects/reserved``), where the host reports it; hosts before ``r``
+(``objects/reserved_units``), where the host reports it; hosts before ``r``
 publish none, and it is left out if there is no room for it. Readers take a
 document of another version as absent, and pass over keys that they do not
 know.
@@ -32,7 +32,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import reserved_units
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
 KEY = 'ext_resources_holders'
@@ -63,7 +63,7 @@ class Holder:
 def encode(
     entries: Collection[assignment.Entry],
     room: int,
-    reserved: Mapping[host_view.Place, reserved_mod.Reserved] | None = None,
+    reserved: Mapping[host_view.Place, reserved_units.Reserved] | None = None,
 ) -> str:
     """Write the document; '' when there is no room for it.
 
@@ -131,7 +131,7 @@ def decode(text: str | None) -> dict[str, Holder] | None:
 
 def decode_reserved(
     text: str | None,
-) -> dict[host_view.Place, reserved_mod.Reserved]:
+) -> dict[host_view.Place, reserved_units.Reserved]:
     """Return what has the reserved units, of the places where that is said."""
     if not text:
         return {}
@@ -148,9 +148,11 @@ def decode_reserved(
         return {}
 
 
-def _read_reserved(host: Any, other: Any, pools: Any) -> reserved_mod.Reserved:
+def _read_reserved(
+    host: Any, other: Any, pools: Any
+) -> reserved_units.Reserved:
     read = foreign_data.read_whole
-    return reserved_mod.Reserved(
+    return reserved_units.Reserved(
         host=read(host), other=read(other), pools=read(pools)
     )
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 import re
 
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Amount:
 
     capacity: int
     used: int = 0
-    inventory: inventory_obj.Inventory | None = None
+    inventory: class_inventory.Inventory | None = None
 
     @property
     def free(self) -> int:
@@ -50,7 +50,7 @@ class TreeProvider:
     @property
     def is_ours(self) -> bool:
         """Whether this package writes it."""
-        return provider.OWNER_TRAIT in self.traits
+        return host_provider.OWNER_TRAIT in self.traits
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

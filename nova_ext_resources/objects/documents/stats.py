@@ -45,8 +45,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects.documents import foreign_data
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
@@ -229,14 +229,14 @@ def make_view(
 
 
 @functools.lru_cache(maxsize=64)
-def read_constraints(text: str) -> constraints_obj.Constraints:
+def read_constraints(text: str) -> host_constraints.Constraints:
     """Read ``k``; what is none does not constrain."""
     try:
-        return constraints_obj.Constraints.from_dict(
+        return host_constraints.Constraints.from_dict(
             foreign_data.load_json(text)
         )
     except foreign_data.UNREADABLE:
-        return constraints_obj.Constraints()
+        return host_constraints.Constraints()
 
 
 def _read(

@@ -7,9 +7,9 @@ of generations is repeated only by who has read the generation.
 
 * ``adapter``: makes an adapter of keystoneauth of the options
 * ``bulk_inventories``: writes the inventories of many providers by one request
-* ``client``: one method per endpoint of the Placement API
 * ``consumers``: its methods of what consumers hold
 * ``endpoint``: one request and its response, or its error
+* ``placement_client``: one method per endpoint of the Placement API
 * ``responses``: placement's JSON as values, and allocations as JSON
 * ``retry``: how a call to placement is repeated
 """

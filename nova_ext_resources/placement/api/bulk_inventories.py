@@ -13,8 +13,8 @@ import dataclasses
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import diff
 
 LOG = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class BulkWriter:
 
     def write(
         self, steps: Iterable[diff.ProviderSteps]
-    ) -> dict[str, provider.Provider]:
+    ) -> dict[str, host_provider.Provider]:
         """Write the inventories of steps of which all else is written.
 
         :returns: rp_uuid -> provider as it is then; none where that is not
@@ -98,7 +98,7 @@ class BulkWriter:
             for rp_uuid, seen in before.items()
         }
 
-    def _is_raised(self, before: dict[str, provider.Provider]) -> bool:
+    def _is_raised(self, before: dict[str, host_provider.Provider]) -> bool:
         """Return whether the reshape has raised generations as expected.
 
         Its answer has none, and another release of placement may raise them

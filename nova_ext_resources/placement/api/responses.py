@@ -11,10 +11,10 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import endpoint
 
 #: How placement shows consumers that were written below 1.38, as Nova does.
@@ -51,8 +51,8 @@ class Candidates:
     providers: Mapping[str, host_tree.TreeProvider]
 
 
-def parse_provider(body: Mapping[str, Any]) -> provider.Provider:
-    return provider.Provider(
+def parse_provider(body: Mapping[str, Any]) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=body['uuid'],
         name=body['name'],
         parent_uuid=body['parent_provider_uuid'],
@@ -66,11 +66,11 @@ def parse_generation(body: Mapping[str, Any]) -> int:
 
 def parse_inventories(
     body: Mapping[str, Any],
-) -> Mapping[str, inventory.Inventory]:
+) -> Mapping[str, class_inventory.Inventory]:
     inventories = {}
     for name, data in body.items():
         try:
-            inventories[name] = inventory.Inventory.from_dict(data)
+            inventories[name] = class_inventory.Inventory.from_dict(data)
         except exception.InvalidResource:
             # Placement accepts more than makes sense, such as a ratio of 0.
             # An unusable inventory is as good as absent.

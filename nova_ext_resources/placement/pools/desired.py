@@ -11,17 +11,17 @@ import dataclasses
 import math
 
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
 
 
 def make_target(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading | None,
-    seen: provider.Provider,
+    seen: host_provider.Provider,
     used: Mapping[str, int],
-) -> provider.Provider:
+) -> host_provider.Provider:
     """Return the sharing provider as it shall be.
 
     :param reading: what :func:`settle` made of it; None: what was measured
@@ -125,8 +125,8 @@ def _find_low(
 
 def find_conflict(
     pool: pool_obj.SharedPool,
-    written: inventory_obj.Inventory,
-    seen: inventory_obj.Inventory | None,
+    written: class_inventory.Inventory,
+    seen: class_inventory.Inventory | None,
 ) -> alarm.Problem | None:
     """Report a pool of which other hosts have another entry.
 
@@ -149,8 +149,8 @@ def find_conflict(
 
 def _list_differing(
     pool: pool_obj.SharedPool,
-    written: inventory_obj.Inventory,
-    seen: inventory_obj.Inventory,
+    written: class_inventory.Inventory,
+    seen: class_inventory.Inventory,
 ) -> list[str]:
     """Return the fields that are not measured, and are not as written."""
     max_unit = pool.rules.get('max_unit', max(seen.total, written.min_unit))
@@ -169,7 +169,7 @@ def _list_differing(
 def _measure(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading,
-    seen: inventory_obj.Inventory | None,
+    seen: class_inventory.Inventory | None,
     used: int,
 ) -> tuple[int, int]:
     """Return total and reserved, never below what is allocated.
@@ -181,7 +181,7 @@ def _measure(
     if _find_capacity(pool, total - reserved) < used:
         # With a low ratio, more than placement can store may be needed.
         needed = math.ceil(
-            min(used / _find_ratio(pool), inventory_obj.MAX_INT)
+            min(used / _find_ratio(pool), class_inventory.MAX_INT)
         )
         if total < needed:
             total = max(needed, seen.total if seen else 0)
@@ -191,10 +191,10 @@ def _measure(
 
 def _make_inventory(
     pool: pool_obj.SharedPool, total: int, reserved: int
-) -> inventory_obj.Inventory:
+) -> class_inventory.Inventory:
     rules = {k: v for k, v in pool.rules.items() if k != 'reserved'}
     rules.setdefault('max_unit', max(total, rules.get('min_unit', 1)))
-    return inventory_obj.Inventory(total=total, reserved=reserved, **rules)
+    return class_inventory.Inventory(total=total, reserved=reserved, **rules)
 
 
 def _count_reserved(

@@ -14,9 +14,9 @@ from oslo_log import log as logging
 
 from nova_ext_resources import clocks
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import diff
 from nova_ext_resources.placement.publish import provider_writer
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 600.0
 
 #: What all sharing providers of this package have, and no other has.
-_OWN_TRAITS = (provider.OWNER_TRAIT, provider.SHARING_TRAIT)
+_OWN_TRAITS = (host_provider.OWNER_TRAIT, host_provider.SHARING_TRAIT)
 
 
 class PoolSweeper:
@@ -122,7 +122,7 @@ class PoolSweeper:
                 continue
         return done
 
-    def _list_owned(self) -> tuple[provider.Provider, ...]:
+    def _list_owned(self) -> tuple[host_provider.Provider, ...]:
         try:
             return self._client.list_providers(required=','.join(_OWN_TRAITS))
         except exception.PlacementRefused:
@@ -130,7 +130,7 @@ class PoolSweeper:
             return ()
 
     def _remove_unreached(
-        self, listed: provider.Provider
+        self, listed: host_provider.Provider
     ) -> tree_writer.PublishResult:
         """Delete a provider, or close it, if no host is tied to it.
 
@@ -155,7 +155,9 @@ class PoolSweeper:
         )
         return tree_writer.PublishResult(written=1)
 
-    def _close(self, listed: provider.Provider) -> tree_writer.PublishResult:
+    def _close(
+        self, listed: host_provider.Provider
+    ) -> tree_writer.PublishResult:
         # As it is now: its generation may be newer than that of the list.
         seen = self._client.get_provider(listed.rp_uuid)
         target = dataclasses.replace(
@@ -173,7 +175,7 @@ class PoolSweeper:
         )
 
     def _list_undeleted(
-        self, listed: provider.Provider
+        self, listed: host_provider.Provider
     ) -> tuple[diff.UndeletedProvider, ...]:
         """Return who has some of a pool that this host has left.
 

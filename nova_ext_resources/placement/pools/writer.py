@@ -19,10 +19,10 @@ from oslo_log import log as logging
 from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.pools import desired
 from nova_ext_resources.placement.publish import diff
@@ -56,8 +56,10 @@ class _Memory:
     :ivar lost: the inventory that another write has overtaken this host at
     """
 
-    seen: provider.Provider | None = None
-    written: tuple[pool_obj.SharedPool, inventory_obj.Inventory] | None = None
+    seen: host_provider.Provider | None = None
+    written: tuple[pool_obj.SharedPool, class_inventory.Inventory] | None = (
+        None
+    )
     done: _News | None = None
     news: _News | None = None
     taken_at: float = 0.0
@@ -65,7 +67,7 @@ class _Memory:
     looks: collections.deque[tuple[float, int]] = dataclasses.field(
         default_factory=lambda: collections.deque(maxlen=99)
     )
-    lost: inventory_obj.Inventory | None = None
+    lost: class_inventory.Inventory | None = None
 
     def look(self, now: float, allocated: int) -> None:
         if not self.looks or self.looks[-1][1] != allocated:
@@ -182,8 +184,8 @@ class PoolWriter:
         self,
         pool: pool_obj.SharedPool,
         reading: pool_obj.Reading,
-        target: provider.Provider,
-        seen: provider.Provider,
+        target: host_provider.Provider,
+        seen: host_provider.Provider,
     ) -> bool:
         """Write what differs; return whether something was.
 
@@ -213,7 +215,7 @@ class PoolWriter:
         return bool(pending)
 
     def _find_conflict(
-        self, pool: pool_obj.SharedPool, seen: provider.Provider
+        self, pool: pool_obj.SharedPool, seen: host_provider.Provider
     ) -> alarm.Problem | None:
         """Report that other hosts have another entry for a pool."""
         written = self._memories[pool.rp_uuid].written
@@ -228,7 +230,9 @@ class PoolWriter:
             pool, written[1], seen.inventories.get(pool.resource_class)
         )
 
-    def _find(self, rp_uuid: str, memory: _Memory) -> provider.Provider | None:
+    def _find(
+        self, rp_uuid: str, memory: _Memory
+    ) -> host_provider.Provider | None:
         """Read a provider, unless it is as it was seen last."""
         known, memory.seen = memory.seen, None
         for listed in self._client.list_providers(in_tree=rp_uuid):
@@ -245,7 +249,7 @@ class PoolWriter:
 def _settle_reading(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading,
-    seen: provider.Provider,
+    seen: host_provider.Provider,
     memory: _Memory,
     taken_at: float,
 ) -> pool_obj.Reading | None:
@@ -276,7 +280,7 @@ def _settle_reading(
 def _is_news(
     pool: pool_obj.SharedPool,
     reading: pool_obj.Reading,
-    seen: provider.Provider,
+    seen: host_provider.Provider,
     used: Mapping[str, int],
     memory: _Memory,
 ) -> bool:

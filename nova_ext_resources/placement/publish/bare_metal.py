@@ -14,16 +14,16 @@ from typing import TypeAlias
 from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import tree_writer
 
 #: By uuid of the node: the providers that are to be below it.
-Trees: TypeAlias = Mapping[str, tuple[provider.Provider, ...]]
+Trees: TypeAlias = Mapping[str, tuple[host_provider.Provider, ...]]
 
 _Fitting: TypeAlias = tuple[
-    tuple[provider.Provider, ...], tuple[alarm.Problem, ...]
+    tuple[host_provider.Provider, ...], tuple[alarm.Problem, ...]
 ]
 
 
@@ -45,7 +45,7 @@ class BareMetalWriter:
         self._clock = clock
         self._call = retry.make_strategy(clock)
         self._writers: dict[str, tree_writer.TreeWriter] = {}
-        self._roots: dict[str, provider.Provider] = {}
+        self._roots: dict[str, host_provider.Provider] = {}
         #: Published once, not wanted, and emptied or gone.
         self._settled: set[str] = set()
 
@@ -84,7 +84,7 @@ class BareMetalWriter:
             done = done.add(self._empty(trees, published))
         return done
 
-    def _read_root(self, uuid: str) -> provider.Provider | None:
+    def _read_root(self, uuid: str) -> host_provider.Provider | None:
         """Return Nova's own provider of a node; None: Nova has no such node.
 
         Also as long as Nova has not written its resource class.
@@ -105,7 +105,7 @@ class BareMetalWriter:
     def _write(
         self,
         uuid: str,
-        wanted: Iterable[provider.Provider],
+        wanted: Iterable[host_provider.Provider],
         published: Collection[str],
         may_delete: bool = True,
     ) -> tree_writer.PublishResult:
@@ -116,7 +116,7 @@ class BareMetalWriter:
         writer = self._writers.setdefault(
             uuid, tree_writer.TreeWriter(self._client, clock=self._clock)
         )
-        node = provider.Node(uuid=uuid, hypervisor_hostname=uuid)
+        node = host_provider.Node(uuid=uuid, hypervisor_hostname=uuid)
         try:
             return writer.publish(
                 node, wanted, may_delete=may_delete, owned=published
@@ -175,8 +175,8 @@ def _list_uuids(trees: Trees) -> set[str]:
 
 def fit(
     uuid: str,
-    wanted: tuple[provider.Provider, ...],
-    roots: Mapping[str, provider.Provider],
+    wanted: tuple[host_provider.Provider, ...],
+    roots: Mapping[str, host_provider.Provider],
 ) -> _Fitting:
     """Return what can be published below a node, and what is wrong. Pure.
 
@@ -192,7 +192,7 @@ def fit(
     taken = frozenset(
         name for root in roots.values() for name in root.inventories
     )
-    traits = roots[uuid].traits | {provider.OWNER_TRAIT}
+    traits = roots[uuid].traits | {host_provider.OWNER_TRAIT}
     fitting = tuple(
         dataclasses.replace(
             one,

@@ -5,7 +5,7 @@
 from collections.abc import Collection, Mapping
 import dataclasses
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +21,17 @@ class DesiredProvider:
     :ivar former: as it was when the host deleted it; None where it did not
     """
 
-    wanted: provider.Provider
+    wanted: host_provider.Provider
     consumers: Mapping[str, Collection[str]] = dataclasses.field(
         default_factory=dict
     )
     may_delete: bool = True
     is_emptied: bool = False
-    former: provider.Provider | None = None
+    former: host_provider.Provider | None = None
 
-    def find_target(self, seen: provider.Provider | None) -> provider.Provider:
+    def find_target(
+        self, seen: host_provider.Provider | None
+    ) -> host_provider.Provider:
         """Add the owner trait, what operators added, and what is held.
 
         :param seen: None where placement does not have it
@@ -40,7 +42,7 @@ class DesiredProvider:
         if seen is None:
             return dataclasses.replace(
                 wanted,
-                traits=wanted.traits | added | {provider.OWNER_TRAIT},
+                traits=wanted.traits | added | {host_provider.OWNER_TRAIT},
                 aggregates=aggregates,
                 generation=None,
             )
@@ -58,7 +60,7 @@ class DesiredProvider:
         is_tied = inventories or not self.is_emptied
         return dataclasses.replace(
             wanted,
-            traits=wanted.traits | added | {provider.OWNER_TRAIT},
+            traits=wanted.traits | added | {host_provider.OWNER_TRAIT},
             aggregates=(
                 aggregates | seen.aggregates if is_tied else frozenset()
             ),
@@ -68,8 +70,8 @@ class DesiredProvider:
 
 
 def close(
-    wanted: provider.Provider, classes: Collection[str]
-) -> provider.Provider:
+    wanted: host_provider.Provider, classes: Collection[str]
+) -> host_provider.Provider:
     """Return a wanted provider of whose classes some are offered to none."""
     return dataclasses.replace(
         wanted,
@@ -83,7 +85,7 @@ def close(
 
 
 def list_vanished(
-    wanted: provider.Provider | None, seen: provider.Provider
+    wanted: host_provider.Provider | None, seen: host_provider.Provider
 ) -> list[str]:
     """Return the resource classes that a provider shall no longer have."""
     kept = wanted.inventories if wanted else {}
@@ -91,8 +93,8 @@ def list_vanished(
 
 
 def _add(
-    wanted: provider.Provider, seen: provider.Provider
-) -> provider.Provider:
+    wanted: host_provider.Provider, seen: host_provider.Provider
+) -> host_provider.Provider:
     """Add what is seen of a provider to what is wanted.
 
     Traits only where a part was not read: of one that was, they may have

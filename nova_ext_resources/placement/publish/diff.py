@@ -17,8 +17,8 @@ import types
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import desired
 
 
@@ -109,11 +109,11 @@ class ProviderSteps:
 
     rp_uuid: str
     goal: desired.DesiredProvider | None
-    seen: provider_obj.Provider | None
+    seen: host_provider.Provider | None
     after: frozenset[str] = frozenset()
 
     @property
-    def target(self) -> provider_obj.Provider | None:
+    def target(self) -> host_provider.Provider | None:
         """The wanted state; None to delete it."""
         return None if self.goal is None else self.goal.find_target(self.seen)
 
@@ -123,7 +123,7 @@ class ProviderSteps:
 
 
 def diff(
-    target: provider_obj.Provider | None, seen: provider_obj.Provider | None
+    target: host_provider.Provider | None, seen: host_provider.Provider | None
 ) -> tuple[ProviderChange, ...]:
     """Return the writes from the seen state to the target, in their order.
 
@@ -150,7 +150,7 @@ def diff(
                 rp_uuid=rp_uuid, name=name, parent_uuid=target.parent_uuid
             )
         )
-        seen = provider_obj.Provider(rp_uuid=rp_uuid, name=name)
+        seen = host_provider.Provider(rp_uuid=rp_uuid, name=name)
     elif (name, target.parent_uuid) != (seen.name, seen.parent_uuid):
         changes.append(
             UpdateProvider(
@@ -161,7 +161,7 @@ def diff(
 
 
 def list_replacements(
-    target: provider_obj.Provider, seen: provider_obj.Provider
+    target: host_provider.Provider, seen: host_provider.Provider
 ) -> list[Replace]:
     """Return the fields that differ, in the order of their writes."""
     return [
@@ -181,8 +181,8 @@ def list_replacements(
 
 
 def are_same(
-    one: Mapping[str, inventory_obj.Inventory],
-    other: Mapping[str, inventory_obj.Inventory],
+    one: Mapping[str, class_inventory.Inventory],
+    other: Mapping[str, class_inventory.Inventory],
 ) -> bool:
     """Return whether placement would see no difference.
 
@@ -235,13 +235,13 @@ class PublishPlan:
 
 
 def plan(
-    wanted: Iterable[provider_obj.Provider],
-    seen: Iterable[provider_obj.Provider],
+    wanted: Iterable[host_provider.Provider],
+    seen: Iterable[host_provider.Provider],
     *,
     holders: Holders | None = None,
     may_delete: bool = True,
     owned: Collection[str] | None = None,
-    former: Mapping[str, provider_obj.Provider] = types.MappingProxyType({}),
+    former: Mapping[str, host_provider.Provider] = types.MappingProxyType({}),
 ) -> PublishPlan:
     """Find the changes that make the seen tree the wanted one.
 
@@ -305,8 +305,8 @@ def plan(
 
 
 def find_shrinking(
-    wanted: Iterable[provider_obj.Provider],
-    seen: Iterable[provider_obj.Provider],
+    wanted: Iterable[host_provider.Provider],
+    seen: Iterable[host_provider.Provider],
 ) -> tuple[str, ...]:
     """Return the providers of ours from which something vanishes."""
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
@@ -322,15 +322,15 @@ def find_shrinking(
 
 def _find_ours(
     wanted_uuids: Collection[str],
-    seen: Iterable[provider_obj.Provider],
-) -> dict[str, provider_obj.Provider]:
+    seen: Iterable[host_provider.Provider],
+) -> dict[str, host_provider.Provider]:
     # Whatever traits it has: the root is Nova's.
     return {
         provider.rp_uuid: provider
         for provider in seen
         if provider.parent_uuid is not None
         and (
-            provider_obj.OWNER_TRAIT in provider.traits
+            host_provider.OWNER_TRAIT in provider.traits
             or provider.rp_uuid in wanted_uuids
         )
     }
@@ -338,8 +338,8 @@ def _find_ours(
 
 def _find_staying(
     leaving: Collection[str],
-    wanted: Mapping[str, provider_obj.Provider],
-    seen: Mapping[str, provider_obj.Provider],
+    wanted: Mapping[str, host_provider.Provider],
+    seen: Mapping[str, host_provider.Provider],
     holders: Holders,
 ) -> set[str]:
     """Return the leaving providers that must stay.
@@ -365,8 +365,8 @@ def _find_staying(
 
 
 def _list_allocated_inventories(
-    wanted: Mapping[str, provider_obj.Provider],
-    ours: Mapping[str, provider_obj.Provider],
+    wanted: Mapping[str, host_provider.Provider],
+    ours: Mapping[str, host_provider.Provider],
     holders: Holders,
 ) -> Iterable[UndeletedProvider]:
     for rp_uuid, provider in ours.items():
@@ -383,8 +383,8 @@ def _list_allocated_inventories(
 
 def _list_undeleted_parents(
     staying: Collection[str],
-    ours: Mapping[str, provider_obj.Provider],
-    seen: Mapping[str, provider_obj.Provider],
+    ours: Mapping[str, host_provider.Provider],
+    seen: Mapping[str, host_provider.Provider],
 ) -> Iterable[UndeletedProvider]:
     for rp_uuid in staying:
         children = sorted(
@@ -402,7 +402,7 @@ def _list_undeleted_parents(
 
 def _make_waves(
     goals: Mapping[str, desired.DesiredProvider],
-    ours: Mapping[str, provider_obj.Provider],
+    ours: Mapping[str, host_provider.Provider],
     going: Collection[str],
 ) -> tuple[tuple[ProviderSteps, ...], ...]:
     """Order parents before children; for deletion, the other way round."""

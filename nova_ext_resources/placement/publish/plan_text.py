@@ -5,11 +5,11 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import diff
 
-_Inventories = Mapping[str, inventory.Inventory]
+_Inventories = Mapping[str, class_inventory.Inventory]
 
 
 def describe(plan: diff.PublishPlan) -> Iterator[str]:
@@ -28,7 +28,7 @@ def _describe_step(step: diff.ProviderSteps) -> Iterator[str]:
     if step.target is None:
         yield f'delete provider {step.seen.name if step.seen else "?"}'
         return
-    seen = step.seen or provider.Provider(
+    seen = step.seen or host_provider.Provider(
         rp_uuid=step.rp_uuid,
         name=step.target.name,
         parent_uuid=step.target.parent_uuid,

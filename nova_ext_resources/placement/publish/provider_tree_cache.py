@@ -25,10 +25,10 @@ import tenacity
 
 from nova_ext_resources import exception
 from nova_ext_resources import log_on_change
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ VERSION = 1
 
 FILE_MODE = 0o600
 
-_Providers = Mapping[str, provider_obj.Provider]
+_Providers = Mapping[str, host_provider.Provider]
 
 
 class Memory:
@@ -180,7 +180,7 @@ def _sum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _dump(one: provider_obj.Provider) -> dict[str, Any]:
+def _dump(one: host_provider.Provider) -> dict[str, Any]:
     return {
         'rp_uuid': one.rp_uuid,
         'name': one.name,
@@ -195,14 +195,14 @@ def _dump(one: provider_obj.Provider) -> dict[str, Any]:
     }
 
 
-def _load(data: Mapping[str, Any]) -> provider_obj.Provider:
-    return provider_obj.Provider(
+def _load(data: Mapping[str, Any]) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=data['rp_uuid'],
         name=data['name'],
         parent_uuid=data['parent_uuid'],
         generation=foreign_data.read_whole(data['generation']),
         inventories={
-            name: inventory_obj.Inventory(**own)
+            name: class_inventory.Inventory(**own)
             for name, own in data['inventories'].items()
         },
         traits=frozenset(data['traits']),
@@ -258,12 +258,12 @@ class ProviderTreeReader:
         self._has_recalled = memory is None
         self._believed: list[str] = []
         self._foreign: set[str] = set()
-        self.providers: dict[str, provider_obj.Provider] = {}
-        self.former: dict[str, provider_obj.Provider] = {}
+        self.providers: dict[str, host_provider.Provider] = {}
+        self.former: dict[str, host_provider.Provider] = {}
 
     def read(
-        self, node: provider_obj.Node, wanted_uuids: set[str]
-    ) -> Sequence[provider_obj.Provider]:
+        self, node: host_provider.Node, wanted_uuids: set[str]
+    ) -> Sequence[host_provider.Provider]:
         """List the tree, and read what has changed since the last time.
 
         :returns: all providers, those of others too, with nothing but uuid,
@@ -312,7 +312,7 @@ class ProviderTreeReader:
         return len(self._believed)
 
     def note(
-        self, rp_uuid: str, provider: provider_obj.Provider | None
+        self, rp_uuid: str, provider: host_provider.Provider | None
     ) -> None:
         """Note how a provider is after a write.
 
@@ -323,7 +323,7 @@ class ProviderTreeReader:
             self.providers[rp_uuid] = provider
 
     def keep(
-        self, rp_uuid: str, provider: provider_obj.Provider | None
+        self, rp_uuid: str, provider: host_provider.Provider | None
     ) -> None:
         """Keep how a provider was before the host deleted it; None: not."""
         self.former.pop(rp_uuid, None)
@@ -333,14 +333,14 @@ class ProviderTreeReader:
             )
 
     def fill(
-        self, listed: Sequence[provider_obj.Provider]
-    ) -> list[provider_obj.Provider]:
+        self, listed: Sequence[host_provider.Provider]
+    ) -> list[host_provider.Provider]:
         """Return the listed providers, ours with all that is seen of them."""
         return [self.providers.get(one.rp_uuid, one) for one in listed]
 
     def check(
         self,
-        listed: Sequence[provider_obj.Provider],
+        listed: Sequence[host_provider.Provider],
         rp_uuids: frozenset[str],
     ) -> bool:
         """Read those that are only believed; return whether there were any.
@@ -351,7 +351,7 @@ class ProviderTreeReader:
         self._read_each([one for one in listed if one.rp_uuid in believed])
         return bool(believed)
 
-    def remember(self, node: provider_obj.Node) -> None:
+    def remember(self, node: host_provider.Node) -> None:
         """Remember what is seen; raises nothing."""
         if self._memory:
             self._memory.write(node.uuid, self.former | self.providers)
@@ -362,7 +362,9 @@ class ProviderTreeReader:
             self._memory.forget()
 
     def _recall(
-        self, node: provider_obj.Node, listed: Sequence[provider_obj.Provider]
+        self,
+        node: host_provider.Node,
+        listed: Sequence[host_provider.Provider],
     ) -> None:
         """Begin, once, with what is remembered."""
         if self._has_recalled or self._memory is None:
@@ -382,7 +384,7 @@ class ProviderTreeReader:
         # Of these, a generation says the least.
         self._believed.sort(key=lambda one: not self.providers[one].aggregates)
 
-    def _read_each(self, listed: Sequence[provider_obj.Provider]) -> None:
+    def _read_each(self, listed: Sequence[host_provider.Provider]) -> None:
         for one, read in zip(
             listed, run_each(self._read_provider, listed), strict=True
         ):
@@ -392,8 +394,8 @@ class ProviderTreeReader:
 
     def _learn_owners(
         self,
-        node: provider_obj.Node,
-        listed: Sequence[provider_obj.Provider],
+        node: host_provider.Node,
+        listed: Sequence[host_provider.Provider],
         wanted_uuids: set[str],
     ) -> None:
         """Find out which unknown providers belong to other software."""
@@ -404,24 +406,24 @@ class ProviderTreeReader:
         self._foreign |= unknown
         self._foreign -= wanted_uuids
 
-    def _list_owned(self, node: provider_obj.Node) -> set[str]:
+    def _list_owned(self, node: host_provider.Node) -> set[str]:
         # Placement refuses to search for a trait that it does not know.
-        if not self._client.has_trait(provider_obj.OWNER_TRAIT):
+        if not self._client.has_trait(host_provider.OWNER_TRAIT):
             return set()
         owned = self._client.list_providers(
-            in_tree=node.uuid, required=provider_obj.OWNER_TRAIT
+            in_tree=node.uuid, required=host_provider.OWNER_TRAIT
         )
         return {p.rp_uuid for p in owned}
 
-    def _has_moved(self, listed: provider_obj.Provider) -> bool:
+    def _has_moved(self, listed: host_provider.Provider) -> bool:
         if listed.rp_uuid in self._foreign:
             return False
         seen = self.providers.get(listed.rp_uuid)
         return seen is None or seen.generation != listed.generation
 
     def _read_provider(
-        self, listed: provider_obj.Provider
-    ) -> provider_obj.Provider | None:
+        self, listed: host_provider.Provider
+    ) -> host_provider.Provider | None:
         try:
             return self._call(self._client.read_provider, listed)
         except exception.NotFound:

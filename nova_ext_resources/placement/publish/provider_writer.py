@@ -8,8 +8,8 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import diff
 
 
@@ -37,8 +37,8 @@ class FieldWriter:
         self._known.clear()
 
     def write(
-        self, change: diff.Replace, seen: provider.Provider
-    ) -> provider.Provider:
+        self, change: diff.Replace, seen: host_provider.Provider
+    ) -> host_provider.Provider:
         """Write one field; return the provider as it is then.
 
         :raises ConcurrentUpdate: other software was faster

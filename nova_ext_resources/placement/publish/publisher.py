@@ -19,9 +19,9 @@ from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources import log_on_change
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.pools import removal
 from nova_ext_resources.placement.pools import writer
 from nova_ext_resources.placement.publish import bare_metal
@@ -92,7 +92,7 @@ class _Wanted:
     """
 
     is_complete: bool
-    providers: tuple[provider.Provider, ...]
+    providers: tuple[host_provider.Provider, ...]
     pools: tuple[pool.SharedPool, ...]
     nodes: bare_metal.Trees
 
@@ -132,7 +132,7 @@ class PublicationSource:
     def is_complete(self) -> bool:
         return True
 
-    def make_providers(self) -> Iterable[provider.Provider]:
+    def make_providers(self) -> Iterable[host_provider.Provider]:
         """Return the tree below the compute node."""
         return ()
 
@@ -178,7 +178,7 @@ class Publisher(worker.Worker):
     def __init__(
         self,
         client: placement_client.Client,
-        node: provider.Node | None,
+        node: host_provider.Node | None,
         source: PublicationSource,
         *,
         host: str = '',
@@ -232,8 +232,8 @@ class Publisher(worker.Worker):
 
     def publish_once(
         self,
-        node: provider.Node,
-        wanted: Iterable[provider.Provider],
+        node: host_provider.Node,
+        wanted: Iterable[host_provider.Provider],
         *,
         may_delete: bool = True,
     ) -> tree_writer.PublishResult:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 import tenacity
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 
 
 class RootClasses:
@@ -35,8 +35,8 @@ class RootClasses:
 
     def read(
         self,
-        node: provider.Node,
-        listed: Sequence[provider.Provider],
+        node: host_provider.Node,
+        listed: Sequence[host_provider.Provider],
         wanted: Collection[str],
     ) -> frozenset[str]:
         """Return which of the wanted classes the compute node offers.
@@ -54,7 +54,7 @@ class RootClasses:
                 self._read_at = read_at
         return self._seen & frozenset(wanted)
 
-    def check(self, below: provider.Provider) -> None:
+    def check(self, below: host_provider.Provider) -> None:
         """Compare the compute node with what was read of it last.
 
         Used by any thread; placement is asked once.
@@ -81,5 +81,5 @@ class RootClasses:
         except exception.NotFound:
             return frozenset()
         return frozenset(
-            name for name in found if name.startswith(provider.CUSTOM)
+            name for name in found if name.startswith(host_provider.CUSTOM)
         )

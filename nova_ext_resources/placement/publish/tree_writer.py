@@ -17,9 +17,9 @@ from oslo_log import log as logging
 from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import bulk_inventories
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import desired
 from nova_ext_resources.placement.publish import diff
@@ -76,7 +76,7 @@ class _Done:
     left: set[str] = dataclasses.field(default_factory=set)
 
     def note(
-        self, step: diff.ProviderSteps, result: provider.Provider | None
+        self, step: diff.ProviderSteps, result: host_provider.Provider | None
     ) -> None:
         self.written.add(step.rp_uuid)
         if result is None and step.seen is not None:
@@ -142,8 +142,8 @@ class TreeWriter:
 
     def publish(
         self,
-        node: provider.Node,
-        wanted: Iterable[provider.Provider],
+        node: host_provider.Node,
+        wanted: Iterable[host_provider.Provider],
         *,
         may_delete: bool = True,
         owned: Collection[str] | None = None,
@@ -179,8 +179,8 @@ class TreeWriter:
 
     def plan(
         self,
-        node: provider.Node,
-        wanted: Iterable[provider.Provider],
+        node: host_provider.Node,
+        wanted: Iterable[host_provider.Provider],
         *,
         may_delete: bool = True,
         owned: Collection[str] | None = None,
@@ -214,11 +214,11 @@ class TreeWriter:
 
     def _close_doubles(
         self,
-        node: provider.Node,
-        listed: Sequence[provider.Provider],
-        wanted: Sequence[provider.Provider],
+        node: host_provider.Node,
+        listed: Sequence[host_provider.Provider],
+        wanted: Sequence[host_provider.Provider],
         named: frozenset[str],
-    ) -> tuple[provider.Provider, ...]:
+    ) -> tuple[host_provider.Provider, ...]:
         """Close what the compute node itself offers, or will offer.
 
         :raises PlacementError: placement could not be read
@@ -353,7 +353,7 @@ class TreeWriter:
 
     def _settle_safely(
         self, step: diff.ProviderSteps, later: frozenset[str]
-    ) -> provider.Provider | exception.PlacementError | None:
+    ) -> host_provider.Provider | exception.PlacementError | None:
         try:
             return self._settle(step, is_later=step.rp_uuid in later)
         except exception.PlacementError as err:
@@ -361,7 +361,7 @@ class TreeWriter:
 
     def _settle(
         self, step: diff.ProviderSteps, *, is_later: bool
-    ) -> provider.Provider | None:
+    ) -> host_provider.Provider | None:
         """Bring one provider to its target.
 
         If other software writes to it meanwhile, only this provider is read
@@ -373,7 +373,7 @@ class TreeWriter:
         """
         is_first = True
 
-        def attempt() -> provider.Provider | None:
+        def attempt() -> host_provider.Provider | None:
             nonlocal step, is_first
             if not is_first:
                 found = self._find(step.rp_uuid)
@@ -394,15 +394,15 @@ class TreeWriter:
 
         return self._call(attempt)
 
-    def _find(self, rp_uuid: str) -> provider.Provider | None:
+    def _find(self, rp_uuid: str) -> host_provider.Provider | None:
         try:
             return self._client.get_provider(rp_uuid)
         except exception.NotFound:
             return None
 
     def _write(
-        self, change: diff.ProviderChange, seen: provider.Provider | None
-    ) -> provider.Provider | None:
+        self, change: diff.ProviderChange, seen: host_provider.Provider | None
+    ) -> host_provider.Provider | None:
         """Write one change; return the provider as it is then.
 
         :raises ConcurrentUpdate: other software was faster

@@ -10,12 +10,11 @@ any moment, or may not run at all.
 * ``borrowers``: finds the servers to which the rule of ``lending`` applies
 * ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common
-* ``cloud``: what is needed of the cloud around
+* ``cloud_services``: what is needed of the cloud around
 * ``courier``: sends notifications, beside the passes
 * ``cuts``: what changes of capacity take from reservations
 * ``deliveries``: what is sent next to whom, and what became of it
 * ``draining``: has borrowers go before what is promised begins
-* ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
@@ -35,7 +34,7 @@ any moment, or may not run at all.
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``replaced``: what is planned on providers that are gone
-* ``requests``: requests, each text read once
+* ``request_cache``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
 * ``room``: the slots that servers may still have in a pass
 * ``shelving``: shelves servers that are to wait for their reservation
@@ -45,6 +44,7 @@ any moment, or may not run at all.
 * ``starting``: writes that reservations have started
 * ``supplies``: what placement shows where changes are planned
 * ``systemd``: reports to systemd
+* ``time_budget``: how long one part of a pass goes on
 * ``turn``: one pass over all reservations
 * ``waking``: unshelves servers that have waited for their reservation
 * ``watch``: reads the clock, and judges it

@@ -9,9 +9,9 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import pauses
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Borrowers:
 
     def __init__(
         self,
-        cloud: cloud_mod.Cloud,
+        cloud: cloud_services.Cloud,
         find_until: Callable[[nova_server.NovaServer], int | None],
     ) -> None:
         self._cloud = cloud
@@ -51,9 +51,9 @@ class Borrowers:
         #: Server -> when Nova was asked, in this pass or before, and what it
         #: showed.
         self._seen: dict[str, tuple[int, nova_server.NovaServer | None]] = {}
-        self.begin(effort_mod.Effort(), 0)
+        self.begin(time_budget.Effort(), 0)
 
-    def begin(self, effort: effort_mod.Effort, now: int) -> None:
+    def begin(self, effort: time_budget.Effort, now: int) -> None:
         """Begin a pass.
 
         What Nova showed before is kept while some host has more servers than

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import dataclasses
 import functools
 
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 
@@ -33,6 +33,6 @@ class Case:
         return self.one.during.start <= self.now
 
     @functools.cached_property
-    def own(self) -> Mapping[str, server.PlannedServer]:
+    def own(self) -> Mapping[str, planned_server.PlannedServer]:
         """Server of Nova -> its slot."""
         return {one.consumer: one for one in self.held if one.consumer}

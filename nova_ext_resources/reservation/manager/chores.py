@@ -13,7 +13,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import states
 
@@ -64,7 +64,7 @@ class Closing(Protocol):
 
 
 def write(
-    database: database_mod.Database,
+    database: databases.Database,
     one: progress.Unfinished,
     state: state_mod.State,
     now: int,
@@ -104,7 +104,7 @@ def write(
 
 
 def degrade(
-    database: database_mod.Database,
+    database: databases.Database,
     one: progress.Unfinished,
     now: int,
     reason: str,

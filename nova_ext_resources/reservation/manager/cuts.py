@@ -16,7 +16,7 @@ from nova_ext_resources.reservation.manager import supplies as supplies_mod
 from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
@@ -37,7 +37,7 @@ class Cuts:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         supplies: supplies_mod.Supplies,
     ) -> None:
         self._database = database

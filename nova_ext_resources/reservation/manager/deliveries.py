@@ -16,7 +16,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation.store import clock as clock_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
@@ -81,7 +81,7 @@ class Deliveries:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         patience: int,
         *,
         clock: Callable[[sa.Connection], int] = clock_mod.read_clock,

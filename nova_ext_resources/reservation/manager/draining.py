@@ -17,20 +17,20 @@ from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import kept
 from nova_ext_resources.reservation.manager import lateness
 from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
-from nova_ext_resources.reservation.manager import requests
+from nova_ext_resources.reservation.manager import request_cache
 from nova_ext_resources.reservation.manager import sight
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -72,8 +72,8 @@ class Draining:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         has_doubts: Callable[[int], bool] = lambda _now: False,
         *,
         has_metadata: bool = False,
@@ -87,11 +87,11 @@ class Draining:
         self._kept = kept.Kept(database, has_metadata=has_metadata)
         self._borrowers = borrowers.Borrowers(cloud, self._kept.find_until)
         self._owners = owners.Owners(cloud)
-        self._requests = requests.Requests()
+        self._requests = request_cache.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
-        self._nova = effort_mod.Effort()
+        self._nova = time_budget.Effort()
         #: An owner that cannot be told holds up no removal.
-        self._talk = effort_mod.Effort()
+        self._talk = time_budget.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
         #: Host -> what was short there for what has begun, if anything was.
@@ -106,8 +106,8 @@ class Draining:
         now = reading.now
         if not reading.is_steady:
             return True
-        self._nova = effort_mod.Effort()
-        self._talk = effort_mod.Effort()
+        self._nova = time_budget.Effort()
+        self._talk = time_budget.Effort()
         self._removal.begin(self._nova, now)
         self._borrowers.begin(self._nova, now)
         with self._database.transaction() as connection:
@@ -150,7 +150,7 @@ class Draining:
 
         One for which Nova is not asked any more has not had its turn.
         """
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         self._looks = {
             host: look
             for host, look in self._looks.items()

@@ -11,15 +11,15 @@ from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import removal
-from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import request_cache
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
@@ -33,10 +33,10 @@ MAX_SECONDS = 86400
 _NAMED = 5
 
 _WORDS = {
-    request_mod.AtEnd.KEEP: 'its servers stay until another reservation '
+    plan_request.AtEnd.KEEP: 'its servers stay until another reservation '
     'needs their resources',
-    request_mod.AtEnd.SHELVE: 'its servers are shelved then',
-    request_mod.AtEnd.DELETE: 'its servers are deleted then',
+    plan_request.AtEnd.SHELVE: 'its servers are shelved then',
+    plan_request.AtEnd.DELETE: 'its servers are deleted then',
 }
 
 
@@ -63,8 +63,8 @@ class Ending:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         notice: int = 0,
         *,
         is_once: bool = False,
@@ -76,7 +76,7 @@ class Ending:
         self._leaving: dict[tuple[str, int], _Leaving] = {}
         self._turn = 0
         self._removal = removal.Removal(cloud)
-        self._requests = requests_mod.Requests()
+        self._requests = request_cache.Requests()
         #: Reservation -> what was missing, so that it is logged once.
         self._missing: dict[str, list[str]] = {}
         #: Reservation -> when its servers were asked to go last.
@@ -86,7 +86,7 @@ class Ending:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         self._removal.begin(effort, reading.now)
         with self._database.transaction() as connection:
             found = [
@@ -117,9 +117,9 @@ class Ending:
 
     def _handle(
         self,
-        effort: effort_mod.Effort,
+        effort: time_budget.Effort,
         one: progress.Unfinished,
-        request: request_mod.Request | None,
+        request: plan_request.Request | None,
         now: int,
     ) -> bool:
         wanted = due.find_due(one.state, one.during, now)
@@ -130,7 +130,7 @@ class Ending:
             return True
         if wanted is None:
             return True
-        if request.at_end is not request_mod.AtEnd.KEEP and effort.is_over:
+        if request.at_end is not plan_request.AtEnd.KEEP and effort.is_over:
             return False
         self._tried[one.key] = now
         return self._end(one, request, now, wanted[1])
@@ -138,7 +138,7 @@ class Ending:
     def _announce(
         self,
         one: progress.Unfinished,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int,
     ) -> None:
         """Write once that the end is near, for each end."""
@@ -152,14 +152,14 @@ class Ending:
     def _end(
         self,
         one: progress.Unfinished,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int,
         reason: str,
     ) -> bool:
         """Remove its servers; then it has ended."""
         removed: frozenset[str] | None = None
         waiting: list[str] = []
-        if request.at_end is not request_mod.AtEnd.KEEP:
+        if request.at_end is not plan_request.AtEnd.KEEP:
             if now < one.during.end + due.MAX_SKEW:
                 # By a clock that is behind it may be prolonged until then.
                 return True
@@ -192,7 +192,7 @@ class Ending:
     def _remove(
         self,
         one: progress.Unfinished,
-        at_end: request_mod.AtEnd,
+        at_end: plan_request.AtEnd,
         leaving: _Leaving,
     ) -> dict[str, str]:
         """Return server -> what is missing until it is gone, '' for nothing.
@@ -217,7 +217,7 @@ class Ending:
             missing[uuid] = self._removal.remove(
                 uuid,
                 functools.partial(self._check, one, slots[uuid]),
-                is_deleted=at_end is request_mod.AtEnd.DELETE,
+                is_deleted=at_end is plan_request.AtEnd.DELETE,
             )
             if not self._removal.has_put_off(uuid):
                 self._turn += 1
@@ -229,7 +229,7 @@ class Ending:
     def _check(
         self,
         one: progress.Unfinished,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
         server: nova_server.NovaServer,
     ) -> str:
         """Return why a server stays: its reservation is not as it was."""
@@ -254,9 +254,9 @@ class Ending:
 
 
 def _explain(
-    reason: str, at_end: request_mod.AtEnd, missing: list[str]
+    reason: str, at_end: plan_request.AtEnd, missing: list[str]
 ) -> str:
-    verb = 'deleted' if at_end is request_mod.AtEnd.DELETE else 'shelved'
+    verb = 'deleted' if at_end is plan_request.AtEnd.DELETE else 'shelved'
     if not missing:
         return f'{reason}; its servers are {verb}'
     named = '; '.join(missing[:_NAMED])

@@ -4,10 +4,10 @@
 
 from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import request_cache
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import shrinking
 
@@ -22,9 +22,9 @@ class Expiring:
     That time does not count, either.
     """
 
-    def __init__(self, database: database_mod.Database) -> None:
+    def __init__(self, database: databases.Database) -> None:
         self._database = database
-        self._requests = requests_mod.Requests()
+        self._requests = request_cache.Requests()
 
     def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import moved
 from nova_ext_resources.reservation.manager import sight
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 
@@ -48,8 +48,8 @@ class Freeing:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         *,
         is_once: bool = False,
         sees_all: Callable[[], bool] = lambda: True,
@@ -97,7 +97,7 @@ class Freeing:
         due.sort(key=lambda pair: checked[pair[1].consumer or ''])
         self._checked = checked
         failed = 0
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         for key, one in due[:MOST]:
             checked[one.consumer or ''] = now
             what = f'server {one.consumer} of reservation {key}'
@@ -107,7 +107,7 @@ class Freeing:
         return not failed
 
     def _check(
-        self, key: str, slot: server_mod.PlannedServer, now: int
+        self, key: str, slot: planned_server.PlannedServer, now: int
     ) -> bool:
         """Free a slot if its server is gone; return True."""
         assert slot.consumer is not None

@@ -21,15 +21,15 @@ from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import holds as holds_mod
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation.manager import requests
+from nova_ext_resources.reservation.manager import request_cache
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class _Wanted:
     """
 
     key: str
-    slot: server.PlannedServer
+    slot: planned_server.PlannedServer
     project: str
 
     @property
@@ -97,15 +97,15 @@ class Holding:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         holds: holds_mod.Holds,
         lead: int | None,
     ) -> None:
         self._database = database
         self._cloud = cloud
         self._lead = lead
-        self._requests = requests.Requests()
+        self._requests = request_cache.Requests()
         self._cuts = cuts.Cuts()
         self._holds = holds
         self._tries: dict[str, _Try] = {}
@@ -122,7 +122,7 @@ class Holding:
             if not _is_due(now, self._looked_at):
                 return True
             self._looked_at = now
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         near = self._read(now)
         wanted = self._list_wanted(near, now)
         done = []
@@ -171,7 +171,7 @@ class Holding:
 
     def _release_all(
         self,
-        effort: effort_mod.Effort,
+        effort: time_budget.Effort,
         wanted: Mapping[str, _Wanted],
         near: promised.Promised,
     ) -> bool:
@@ -210,7 +210,7 @@ class Holding:
 
     def _take_all(
         self,
-        effort: effort_mod.Effort,
+        effort: time_budget.Effort,
         wanted: Mapping[str, _Wanted],
         near: promised.Promised,
         now: int,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 import itertools
 
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 
 
 class Holds:
@@ -15,7 +15,7 @@ class Holds:
     Another manager may have changed them since.
     """
 
-    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+    def __init__(self, cloud: cloud_services.Cloud) -> None:
         self._cloud = cloud
         #: In the order in which placement was asked about them.
         self._known: dict[str, Mapping[host_view.Place, int]] = {}

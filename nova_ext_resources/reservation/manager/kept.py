@@ -12,8 +12,8 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import records
 
 
@@ -25,7 +25,7 @@ class Kept:
     """
 
     def __init__(
-        self, database: database_mod.Database, *, has_metadata: bool
+        self, database: databases.Database, *, has_metadata: bool
     ) -> None:
         self._database = database
         self._has_metadata = has_metadata
@@ -74,7 +74,7 @@ class Kept:
                 found = records.list_records(
                     connection,
                     interval.ALWAYS,
-                    name=request.find_name(name),
+                    name=plan_request.find_name(name),
                 )
             self._over[name] = [
                 (
@@ -83,6 +83,6 @@ class Kept:
                 )
                 for one in found
                 if one.last.state.is_final
-                and request.is_named(one.request.key, name)
+                and plan_request.is_named(one.request.key, name)
             ]
         return self._over[name]

@@ -11,10 +11,10 @@ from collections.abc import Set
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 
@@ -28,7 +28,7 @@ class Moved:
     """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self, database: databases.Database, cloud: cloud_services.Cloud
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -38,7 +38,7 @@ class Moved:
     def look(
         self,
         key: str,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
         held: Set[str],
         now: int,
     ) -> None:
@@ -58,7 +58,7 @@ class Moved:
 
         def choose(
             found: servers.PlannedServers,
-        ) -> server_mod.PlannedServer | None:
+        ) -> planned_server.PlannedServer | None:
             return next(
                 (
                     one
@@ -88,7 +88,7 @@ class Moved:
     def _report(
         self,
         key: str,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
         server: nova_server.NovaServer,
     ) -> None:
         if self._logged.get(server.uuid) == server.host:
@@ -108,7 +108,7 @@ class Moved:
         )
 
 
-def _list_providers(slot: server_mod.PlannedServer) -> frozenset[str]:
+def _list_providers(slot: planned_server.PlannedServer) -> frozenset[str]:
     return frozenset(
         one.rp_uuid for one in slot.assignments if one.is_allocated
     )

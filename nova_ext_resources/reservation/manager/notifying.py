@@ -8,10 +8,10 @@ beside the passes: no receiver delays what else the manager does.
 
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import courier as courier_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import shortages as shortages_mod
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import waiting
@@ -25,7 +25,7 @@ class Notifying:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         shortages: shortages_mod.Shortages,
         courier: courier_mod.Courier,
     ) -> None:
@@ -54,7 +54,7 @@ class Notifying:
         return self._shortages.run(reading.now)
 
     def _put_in_order(self, reading: watch.Reading) -> bool:
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         now = reading.now if reading.is_steady else None
         return news.give_positions(
             self._database, now, is_over=lambda: effort.is_over
@@ -64,7 +64,7 @@ class Notifying:
         return self._courier.run()
 
     def _forget(self) -> bool:
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         while events.forget(self._database) == events.MOST:
             if effort.is_over:
                 break

@@ -18,7 +18,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import cuts
 from nova_ext_resources.reservation.manager import replaced as replaced_mod
 from nova_ext_resources.reservation.manager import sight
@@ -29,7 +29,7 @@ from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
@@ -128,8 +128,8 @@ class Outages:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         *,
         is_once: bool = False,
     ) -> None:

@@ -11,8 +11,8 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
@@ -27,14 +27,14 @@ LEAVES_BY = 'nova_ext:leaves_by'
 class Owners:
     """Tells each owner until the server says so."""
 
-    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+    def __init__(self, cloud: cloud_services.Cloud) -> None:
         self._cloud = cloud
         #: Servers whose owners could not be told, so that it is logged once.
         self._failed: set[str] = set()
 
     def tell(
         self,
-        effort: effort_mod.Effort,
+        effort: time_budget.Effort,
         server: nova_server.NovaServer,
         one: lending.Borrower,
     ) -> None:

@@ -16,10 +16,10 @@ from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import requests as requests_mod
-from nova_ext_resources.reservation import promises
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation.manager import request_cache
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -31,7 +31,7 @@ LEAVE_SECONDS = due.MAX_SKEW + lending.LEAVE_SECONDS
 _NOTHING_USED: lending.Uses = types.MappingProxyType({})
 
 #: A planned server, after its reservation.
-Slot: TypeAlias = tuple[str, server.PlannedServer]
+Slot: TypeAlias = tuple[str, planned_server.PlannedServer]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Promised:
     reservations: Sequence[progress.Unfinished]
     slots: Sequence[Slot]
     taken: Sequence[Slot]
-    requests: Mapping[str, request_mod.Request]
+    requests: Mapping[str, plan_request.Request]
     changes: capacity_change.Changes = ()
     rest: 'Promised | None' = None
 
@@ -168,7 +168,7 @@ class Promised:
     def _maintenances(self) -> capacity_change.Changes:
         return [one for one in self.changes if one.is_maintenance]
 
-    def _is_away(self, slot: server.PlannedServer, time: int) -> bool:
+    def _is_away(self, slot: planned_server.PlannedServer, time: int) -> bool:
         """Return whether nobody can have a slot then."""
         return any(
             one.during.start <= time < one.during.end and one.concerns(slot)
@@ -236,7 +236,9 @@ class Promised:
     def _is_kept(self, key: str) -> bool:
         """Return whether the servers of a reservation stay at its end."""
         request = self.requests.get(key)
-        return request is not None and request.at_end is request_mod.AtEnd.KEEP
+        return (
+            request is not None and request.at_end is plan_request.AtEnd.KEEP
+        )
 
 
 def is_there(connection: sa.Connection, slots: Sequence[Slot]) -> bool:
@@ -251,7 +253,7 @@ def is_there(connection: sa.Connection, slots: Sequence[Slot]) -> bool:
 
 def read(
     connection: sa.Connection,
-    requests: requests_mod.Requests,
+    requests: request_cache.Requests,
     now: int,
     until: int,
 ) -> Promised:
@@ -320,16 +322,18 @@ def _sort_slots(
     )
 
 
-def _is_claiming(slot: server.PlannedServer, now: int) -> bool:
+def _is_claiming(slot: planned_server.PlannedServer, now: int) -> bool:
     """Return whether a slot was taken so shortly before."""
     return (
         slot.taken_at is not None
-        and now < slot.taken_at + promises.CLAIM_SECONDS
+        and now < slot.taken_at + promise_ledger.CLAIM_SECONDS
         and now < slot.during.end
     )
 
 
-def _has_claimed(slot: server.PlannedServer, uses: lending.Uses) -> bool:
+def _has_claimed(
+    slot: planned_server.PlannedServer, uses: lending.Uses
+) -> bool:
     """Return whether placement shows the server of a slot in its place."""
     return any(
         slot.consumer in uses[place].holders

@@ -4,9 +4,9 @@
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 
 LOG = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 class Purging:
     """Deletes what has been over for some seconds."""
 
-    def __init__(self, database: database_mod.Database, seconds: int) -> None:
+    def __init__(self, database: databases.Database, seconds: int) -> None:
         self._database = database
         self._seconds = seconds
 
@@ -25,7 +25,7 @@ class Purging:
             return True
         before = reading.now - self._seconds
         deleted = number = purge.purge(self._database, before)
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         while number == purge.MOST and not effort.is_over:
             number = purge.purge(self._database, before)
             deleted += number

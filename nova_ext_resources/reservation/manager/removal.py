@@ -13,9 +13,9 @@ from typing import TypeAlias
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import pauses
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
@@ -39,12 +39,12 @@ class Removal:
     For what was in vain it is asked again after pauses that grow.
     """
 
-    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+    def __init__(self, cloud: cloud_services.Cloud) -> None:
         self._cloud = cloud
         self._pauses = pauses.Pauses(FIRST_PAUSE, LONGEST_PAUSE)
-        self.begin(effort_mod.Effort(), 0)
+        self.begin(time_budget.Effort(), 0)
 
-    def begin(self, effort: effort_mod.Effort, now: int) -> None:
+    def begin(self, effort: time_budget.Effort, now: int) -> None:
         """Begin a pass.
 
         :param effort: of the part of the pass that removes servers

@@ -10,9 +10,9 @@ for nobody there.
 from collections.abc import Set
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation import outage
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 
 #: Seconds after which placement is asked again.
@@ -23,7 +23,7 @@ class Replaced:
     """Asks placement for all providers, from time to time."""
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self, database: databases.Database, cloud: cloud_services.Cloud
     ) -> None:
         self._database = database
         self._cloud = cloud

@@ -8,7 +8,7 @@ To whoever may not, Nova says that they are not there.
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import watch
 
 LOG = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 class Rights:
     """Asks Nova until it has answered once."""
 
-    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+    def __init__(self, cloud: cloud_services.Cloud) -> None:
         self._cloud = cloud
         self._is_checked = False
         #: Whether the manager may see all servers; False until it is known.

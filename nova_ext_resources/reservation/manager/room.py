@@ -8,12 +8,12 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import cuts as cuts_mod
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation.manager import case as case_mod
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import holds as holds_mod
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation import waiting
 
 #: Seconds before the end from which on no running server is shelved: it would
@@ -29,7 +29,7 @@ class Room:
     :ivar coming: how many servers are on their way to one of these, or wait
     """
 
-    free: dict[str, server_mod.PlannedServer]
+    free: dict[str, planned_server.PlannedServer]
     coming: int = 0
 
     @property
@@ -47,7 +47,7 @@ def make_room(case: case_mod.Case) -> Room:
 
 def find_demand(
     server: nova_server.NovaServer, grammar: extra_specs.Grammar
-) -> demand_mod.Demand | None:
+) -> server_demand.Demand | None:
     """Return what a server needs; None if its flavor makes no sense."""
     try:
         return server.flavor.make_demand(grammar)
@@ -64,7 +64,7 @@ class Places:
 
     def __init__(
         self,
-        cloud: cloud_mod.Cloud,
+        cloud: cloud_services.Cloud,
         holds: holds_mod.Holds,
         cuts: cuts_mod.Cuts,
         grammar: extra_specs.Grammar,
@@ -105,7 +105,7 @@ class Places:
         case: case_mod.Case,
         room: Room,
         server: nova_server.NovaServer,
-    ) -> list[server_mod.PlannedServer]:
+    ) -> list[planned_server.PlannedServer]:
         """Return the free slots that suit a server, and whose room is held."""
         demand = find_demand(server, self._grammar)
         return [

@@ -5,12 +5,12 @@
 import functools
 
 from nova_ext_resources.reservation.manager import case as case_mod
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import removal
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation import waiting
@@ -23,12 +23,12 @@ class Shelving:
     """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self, database: databases.Database, cloud: cloud_services.Cloud
     ) -> None:
         self._database = database
         self._removal = removal.Removal(cloud)
 
-    def begin(self, effort: effort_mod.Effort, now: int) -> None:
+    def begin(self, effort: time_budget.Effort, now: int) -> None:
         """Begin a pass.
 
         :param effort: of the part of the pass that shelves servers
@@ -61,7 +61,7 @@ class Shelving:
                 'its owner has locked the server, or the server no longer runs'
             )
         name = server.metadata.get(nova_server.RESERVATION, '')
-        if not request.is_named(case.key, name):
+        if not plan_request.is_named(case.key, name):
             return f'the server no longer belongs to reservation {case.key}'
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection, case.key)

@@ -18,7 +18,7 @@ from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import beside
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
@@ -44,7 +44,7 @@ class Shortages:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         read_amounts: ReadAmounts,
         pause: int,
         *,

@@ -5,14 +5,14 @@
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import watch
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 
 
 class Starting:
     """Also takes a start back, if it was only the clock."""
 
-    def __init__(self, database: database_mod.Database) -> None:
+    def __init__(self, database: databases.Database) -> None:
         self._database = database
 
     def run(self, reading: watch.Reading) -> bool:

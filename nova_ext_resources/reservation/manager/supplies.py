@@ -19,9 +19,9 @@ from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lack
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import shards
 
 LOG = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ class Supplies:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         *,
         is_once: bool = False,
     ) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.reservation.manager import chores as chores_mod
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import expiring
@@ -26,7 +26,7 @@ from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation.manager import watch as watch_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import schema
 
 #: Makes what tells subscribers. It gets what returns, for seconds since the
@@ -45,7 +45,7 @@ class Turn:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         watch: watch_mod.Watch,
         chores: Sequence[chores_mod.Chore],
     ) -> None:
@@ -108,8 +108,8 @@ class Blocking:
 
 
 def make_chores(
-    database: database_mod.Database,
-    cloud: cloud_mod.Cloud,
+    database: databases.Database,
+    cloud: cloud_services.Cloud,
     *,
     notice: int = 0,
     keep_ended: int | None = None,

@@ -22,18 +22,18 @@ from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import case as case_mod
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
-from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import holds as holds_mod
-from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import request_cache
 from nova_ext_resources.reservation.manager import room as room_mod
 from nova_ext_resources.reservation.manager import shelving
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -60,8 +60,8 @@ class Waking:
 
     def __init__(
         self,
-        database: database_mod.Database,
-        cloud: cloud_mod.Cloud,
+        database: databases.Database,
+        cloud: cloud_services.Cloud,
         holds: holds_mod.Holds,
         grammar: extra_specs.Grammar,
     ) -> None:
@@ -69,7 +69,7 @@ class Waking:
         self._cloud = cloud
         self._holds = holds
         self._grammar = grammar
-        self._requests = requests_mod.Requests()
+        self._requests = request_cache.Requests()
         self._cuts = cuts.Cuts()
         self._places = room_mod.Places(cloud, holds, self._cuts, grammar)
         self._shelving = shelving.Shelving(database, cloud)
@@ -85,7 +85,7 @@ class Waking:
     def run(self, reading: watch.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
-        effort = effort_mod.Effort()
+        effort = time_budget.Effort()
         self._shelving.begin(effort, now)
         found = self._list_by_project(now)
         self._looked = {
@@ -141,7 +141,7 @@ class Waking:
 
     def _look(
         self,
-        effort: effort_mod.Effort,
+        effort: time_budget.Effort,
         project: str,
         ones: Sequence[progress.Unfinished],
         reading: watch.Reading,
@@ -172,7 +172,7 @@ class Waking:
                 is_steady=reading.is_steady,
             )
             what = f'servers for {one.key}'
-            names = {one.key, request_mod.find_name(one.key)}
+            names = {one.key, plan_request.find_name(one.key)}
             mine = [each for name in names for each in tagged.get(name, ())]
             handle = functools.partial(self._handle, case, mine, project)
             done.append(effort.attempt(what, handle))
@@ -245,7 +245,7 @@ class Waking:
         self,
         case: case_mod.Case,
         server: nova_server.NovaServer,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
     ) -> bool:
         """See that a server comes to the host of its slot.
 
@@ -275,7 +275,7 @@ class Waking:
         self,
         case: case_mod.Case,
         server: nova_server.NovaServer,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
     ) -> None:
         """Give up what holds the room of a slot, and have Nova take it.
 
@@ -309,7 +309,7 @@ class Waking:
         self,
         case: case_mod.Case,
         server: nova_server.NovaServer,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
         words: str,
     ) -> None:
         """Free the slot again, and say why."""
@@ -373,14 +373,14 @@ class Waking:
             return False
         enabled = self._cloud.list_enabled()
 
-        def rank(one: server_mod.PlannedServer) -> tuple[int, str]:
+        def rank(one: planned_server.PlannedServer) -> tuple[int, str]:
             # Another host may do where one has failed.
             words = _name_host(one.host)
             return sum(words in each.reason for each in failures), one.key
 
         def choose(
-            free: Sequence[server_mod.PlannedServer],
-        ) -> server_mod.PlannedServer | None:
+            free: Sequence[planned_server.PlannedServer],
+        ) -> planned_server.PlannedServer | None:
             found = [
                 one
                 for one in free
@@ -414,10 +414,10 @@ class Waking:
         room: room_mod.Room,
         server: nova_server.NovaServer,
         choose: Callable[
-            [Sequence[server_mod.PlannedServer]],
-            server_mod.PlannedServer | None,
+            [Sequence[planned_server.PlannedServer]],
+            planned_server.PlannedServer | None,
         ],
-    ) -> server_mod.PlannedServer | None:
+    ) -> planned_server.PlannedServer | None:
         """Let a server take one of the slots that it fits into.
 
         :param choose: called with those that are free now
@@ -426,7 +426,7 @@ class Waking:
 
         def choose_free(
             found: servers.PlannedServers,
-        ) -> server_mod.PlannedServer | None:
+        ) -> planned_server.PlannedServer | None:
             if any(one.consumer == server.uuid for one in found):
                 return None  # Another manager was faster.
             return choose(
@@ -467,8 +467,8 @@ class Waking:
         held = self._cloud.list_held(server.uuid)
 
         def choose(
-            free: Sequence[server_mod.PlannedServer],
-        ) -> server_mod.PlannedServer | None:
+            free: Sequence[planned_server.PlannedServer],
+        ) -> planned_server.PlannedServer | None:
             found = [
                 one
                 for one in free

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import planned_hold
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.placement.api import retry
 

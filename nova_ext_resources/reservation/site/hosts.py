@@ -19,9 +19,9 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects.documents import host_tree
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement import cloud_snapshot
 from nova_ext_resources.reservation import host
@@ -134,7 +134,7 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
     sharing = {
         one.rp_uuid
         for one in retry.call(
-            client.list_providers, required=provider.SHARING_TRAIT
+            client.list_providers, required=host_provider.SHARING_TRAIT
         )
     }
     return {
@@ -158,7 +158,7 @@ def read_uses(
     return {
         (rp_uuid, name): lending.Use(
             capacity=inventory.capacity,
-            is_shared=provider.SHARING_TRAIT in providers[rp_uuid].traits,
+            is_shared=host_provider.SHARING_TRAIT in providers[rp_uuid].traits,
             holders=holders.get(name, {}),
         )
         for rp_uuid, holders in held.items()
@@ -202,7 +202,7 @@ def _make_host(
     counted = host.Host(
         name=tree.name,
         providers=tuple(
-            provider.Provider(
+            host_provider.Provider(
                 rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
             )
             for one in tree.offering

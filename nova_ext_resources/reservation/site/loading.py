@@ -19,14 +19,14 @@ from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.placement.api import adapter
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
@@ -45,7 +45,7 @@ from nova_ext_resources.reservation.site import holds
 from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.site import metrics
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
@@ -72,8 +72,8 @@ class Site:
         return adapter.load_adapter(self._conf)
 
     @functools.cached_property
-    def _placement(self) -> client.Client:
-        return client.Client(self._adapter)
+    def _placement(self) -> placement_client.Client:
+        return placement_client.Client(self._adapter)
 
     @functools.cached_property
     def _compute(self) -> compute.Compute:
@@ -186,7 +186,7 @@ class Site:
 class ManagedSite(Site):
     """The same cloud, with what a manager does in it.
 
-    See :class:`~nova_ext_resources.reservation.manager.cloud.Cloud`.
+    See :class:`~nova_ext_resources.reservation.manager.cloud_services.Cloud`.
     """
 
     def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
@@ -257,13 +257,13 @@ class ManagedSite(Site):
         self._compute.unshelve(uuid, node)
 
     def make_admission(
-        self, database: database_mod.Database
+        self, database: databases.Database
     ) -> admission.Admission:
         """Read all hosts; return what can plan on them."""
         now = int(timeutils.utcnow_ts())
         taken = slots.list_places(database, now)
         known = publications.read(database, now)
-        fleet = fleet_mod.Fleet(self.list_hosts(taken, known), self._trackers)
+        fleet = fleets.Fleet(self.list_hosts(taken, known), self._trackers)
         self.check_zones()
         planner = planner_mod.Planner(
             fleet, plugins.load_claim_tests(self._trackers)
@@ -361,7 +361,7 @@ def _find_blocking(conf: cfg.ConfigOpts) -> turn.Blocking | None:
 
 def make_notifying(
     conf: cfg.ConfigOpts,
-    database: database_mod.Database,
+    database: databases.Database,
     has_doubts: Callable[[int], bool] = lambda _now: False,
     *,
     is_once: bool = False,
@@ -454,9 +454,7 @@ def _write_metrics(path: str, reservations: api.Reservations) -> None:
         )
 
 
-def open_database(
-    url: str, max_wait: int | None = None
-) -> database_mod.Database:
+def open_database(url: str, max_wait: int | None = None) -> databases.Database:
     """Prepare the use of a database.
 
     :param max_wait: see :class:`~.store.database.Database`
@@ -464,7 +462,7 @@ def open_database(
         or it is no URL
     """
     try:
-        return database_mod.Database(url, max_wait)
+        return databases.Database(url, max_wait)
     except (ImportError, sa.exc.NoSuchModuleError) as err:
         reason = (
             f'{err}; correct what is before "://", or install the driver into '

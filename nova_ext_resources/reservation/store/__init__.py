@@ -3,11 +3,11 @@
 """Reservations in a database: what is promised is exact, and stays so.
 
 * ``admission``: admits requests and changes states
-* ``capacity``: plans changes of capacity, and moves what they hurt
 * ``capacity_changes``: rows of planned changes of capacity
+* ``capacity``: plans changes of capacity, and moves what they hurt
 * ``charges``: rows of what projects are charged for
 * ``clock``: the clock of the database
-* ``database``: transactions, and errors of this package for its errors
+* ``databases``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
 * ``events``: rows of events, and their order
 * ``files``: connections to a file that outlive a transaction
@@ -31,8 +31,8 @@
 * ``shards``: revisions, by which a change sees that it comes too late
 * ``shrinking``: releases what was not taken in time
 * ``slots``: which server of Nova has taken which planned server
-* ``staying``: servers of Nova that stay when their slots are over
 * ``states``: rows of what happened to a reservation, and why
+* ``staying``: servers of Nova that stay when their slots are over
 * ``subscriptions``: the subscriptions of projects and of operators
 * ``tables``: the tables as they are now
 * ``waiting``: to which subscriptions something is to be sent

@@ -19,13 +19,13 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import charges
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import mirror
 from nova_ext_resources.reservation.store import quotas
@@ -47,7 +47,7 @@ FIXED_SECONDS = 300
 
 
 #: The request of a reservation, and when it is served.
-Known: TypeAlias = tuple[request_mod.Request, interval.Interval]
+Known: TypeAlias = tuple[plan_request.Request, interval.Interval]
 
 
 class Admission:
@@ -61,7 +61,7 @@ class Admission:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         planner: planner_mod.Planner,
         since: int | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Admission:
         self._oldest = interval.ALWAYS
 
     def admit(
-        self, request: request_mod.Request, *, now: int, reason: str
+        self, request: plan_request.Request, *, now: int, reason: str
     ) -> planner_mod.Plan | planner_mod.Refusal:
         """Plan a request and store the plan, or refuse it.
 
@@ -99,7 +99,7 @@ class Admission:
 
     def replace(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         *,
         now: int,
         reason: str,
@@ -179,7 +179,7 @@ class Admission:
         return changes
 
     def _try_admit(
-        self, request: request_mod.Request, now: int, reason: str
+        self, request: plan_request.Request, now: int, reason: str
     ) -> planner_mod.Plan | planner_mod.Refusal:
         change = states.Change(
             state=state_mod.State.PENDING, changed_at=now, reason=reason
@@ -195,19 +195,19 @@ class Admission:
             return plan
 
     def _read_quota(
-        self, request: request_mod.Request, now: int
+        self, request: plan_request.Request, now: int
     ) -> quotas.State:
         """Return what counts against the quotas of a request's project."""
         with self._database.transaction() as connection:
             return quotas.read(connection, request.project, now)
 
-    def _refresh(self, key: str, now: int) -> request_mod.Request | None:
+    def _refresh(self, key: str, now: int) -> plan_request.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
         return self._read(key, now)[0]
 
     def _read(
         self, key: str, now: int, project: str = ''
-    ) -> tuple[request_mod.Request | None, quotas.State]:
+    ) -> tuple[plan_request.Request | None, quotas.State]:
         """Do the same, and read what counts against a project's quotas."""
         self._oldest = reader.choose_oldest(self._oldest, now, KEPT_SECONDS)
         with self._database.transaction() as connection:
@@ -218,7 +218,7 @@ class Admission:
         return known, quota
 
     def _find_plan(
-        self, known: request_mod.Request, request: request_mod.Request
+        self, known: plan_request.Request, request: plan_request.Request
     ) -> planner_mod.Plan:
         held = self._mirror.held.get(request.key)
         if known != request or not held:
@@ -227,7 +227,7 @@ class Admission:
 
     def _write(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         plan: planner_mod.Plan,
         change: states.Change,
         quota: quotas.State,
@@ -255,7 +255,7 @@ class Admission:
 
     def _try_replace(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int,
         reason: str,
         expected: Known | None,
@@ -341,7 +341,7 @@ class Admission:
 
     def _rewrite(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         held: servers.PlannedServers,
         plan: planner_mod.Plan,
         change: states.Change,
@@ -394,7 +394,7 @@ class Admission:
     def _choose_revisions(
         self,
         plan: planner_mod.Plan,
-        *others: Iterable[server.PlannedServer],
+        *others: Iterable[planned_server.PlannedServer],
     ) -> shards.Revisions:
         """Return the revisions of all that a plan takes from, or frees."""
         bookings = self._mirror.planner.fleet.bookings
@@ -453,8 +453,8 @@ class Admission:
 
 
 def _check_fixed(
-    request: request_mod.Request,
-    known: request_mod.Request,
+    request: plan_request.Request,
+    known: plan_request.Request,
     held: servers.PlannedServers,
 ) -> None:
     """Check that what is not moved keeps its start, and what it needs.

@@ -20,11 +20,11 @@ from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import mirror as mirror_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -38,7 +38,7 @@ Cause = cause_mod.Cause
 
 #: Makes a change for a fleet for which others are planned already.
 Make: TypeAlias = Callable[
-    [fleet_mod.Fleet, capacity_plan.Changes], capacity_change.CapacityChange
+    [fleets.Fleet, capacity_plan.Changes], capacity_change.CapacityChange
 ]
 
 #: Reservations that a refusal names, of each kind.
@@ -68,7 +68,7 @@ class Capacity:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         mirror: mirror_mod.Mirror,
         lock: threading.Lock,
         refresh: Callable[[str, int], object],
@@ -292,7 +292,7 @@ class Capacity:
 
 
 def list_changes(
-    database: database_mod.Database,
+    database: databases.Database,
     oldest: int,
     *,
     key: str | None = None,

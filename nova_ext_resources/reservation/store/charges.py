@@ -7,8 +7,8 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import quota
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import tables
 
 
@@ -18,7 +18,7 @@ _ADD = sa.insert(tables.CHARGES)
 
 def charge(
     connection: sa.Connection,
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
     servers: int,
     now: int,
@@ -50,7 +50,7 @@ def charge(
 
 def charge_anew(
     connection: sa.Connection,
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
     servers: int,
     now: int,

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import event as event_mod
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
@@ -114,8 +114,8 @@ def add_allocations(
     key: str,
     now: int,
     *,
-    taken: Sequence[server.PlannedServer] = (),
-    released: Sequence[server.PlannedServer] = (),
+    taken: Sequence[planned_server.PlannedServer] = (),
+    released: Sequence[planned_server.PlannedServer] = (),
 ) -> None:
     """Write that servers of Nova have taken places, or have them no more.
 
@@ -174,7 +174,7 @@ def list_next(
     return [Placed(row.position, _parse(row)) for row in rows]
 
 
-def forget(database: database_mod.Database) -> int:
+def forget(database: databases.Database) -> int:
     """Delete events that nobody needs any more; return how many.
 
     :raises StoreError: the database refused it, or could not be reached
@@ -182,7 +182,7 @@ def forget(database: database_mod.Database) -> int:
     return retry.call(_try_forget, database)
 
 
-def _try_forget(database: database_mod.Database) -> int:
+def _try_forget(database: databases.Database) -> int:
     columns = tables.EVENTS.c
     with database.transaction() as connection:
         # First: whoever begins to follow then begins after it.

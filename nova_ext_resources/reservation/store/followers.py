@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import event
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 from nova_ext_resources.reservation import subscription as subscription_mod
@@ -187,7 +187,7 @@ def has_any(connection: sa.Connection) -> bool:
 
 
 def change(
-    database: database_mod.Database, follower: Follower, **values: Any
+    database: databases.Database, follower: Follower, **values: Any
 ) -> Follower | None:
     """Write how one goes on.
 
@@ -200,7 +200,7 @@ def change(
 
 
 def _try_change(
-    database: database_mod.Database, follower: Follower, values: Any
+    database: databases.Database, follower: Follower, values: Any
 ) -> Follower | None:
     with database.transaction() as connection:
         return write(connection, follower, **values)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import limits
 from nova_ext_resources.reservation import quota
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 
@@ -55,7 +55,7 @@ class Limits:
     """
 
     def __init__(
-        self, database: database_mod.Database, others: limits.Limits
+        self, database: databases.Database, others: limits.Limits
     ) -> None:
         self._database = database
         self.others = others
@@ -127,7 +127,7 @@ class Limits:
 
 
 def _replace(
-    database: database_mod.Database, project: str, own: OwnLimits | None = None
+    database: databases.Database, project: str, own: OwnLimits | None = None
 ) -> bool:
     """Write what a project has of its own; return whether it had any."""
     query = sa.delete(tables.LIMITS).where(tables.LIMITS.c.project == project)

@@ -9,9 +9,9 @@ import dataclasses
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import capacity_plan
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -87,14 +87,14 @@ class Mirror:
             capacity_plan.apply(self.planner.fleet, self.changes, now)
 
     def take(
-        self, request: request_mod.Request, found: servers.PlannedServers
+        self, request: plan_request.Request, found: servers.PlannedServers
     ) -> None:
         """Book what was read."""
         key, fleet = request.key, self.planner.fleet
         known = tuple(self._leave_out(one) for one in found)
         for one in found:
             self._staying.forget(one.key)
-            if one.consumer and request.at_end is request_mod.AtEnd.KEEP:
+            if one.consumer and request.at_end is plan_request.AtEnd.KEEP:
                 self._staying.expect(one.key, one.during.end)
         if known == found:
             plan = planner_mod.Plan(during=found[0].during, servers=found)
@@ -119,7 +119,7 @@ class Mirror:
 
     def accept(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         plan: planner_mod.Plan,
         raised: shards.Revisions,
     ) -> None:
@@ -139,8 +139,8 @@ class Mirror:
         self._reader.raise_revisions(raised)
 
     def _leave_out(
-        self, server: server_mod.PlannedServer
-    ) -> server_mod.PlannedServer:
+        self, server: planned_server.PlannedServer
+    ) -> planned_server.PlannedServer:
         """Return a server without what the fleet does not have (any more).
 
         What is left is taken all the same. A reservation of which something

@@ -21,7 +21,7 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import progress
@@ -50,7 +50,7 @@ class _New(NamedTuple):
 
 
 def give_positions(
-    database: database_mod.Database,
+    database: databases.Database,
     now: int | None = None,
     *,
     is_over: Callable[[], bool] = lambda: False,
@@ -80,7 +80,7 @@ class _Remaining(NamedTuple):
     new: Sequence[_New] = ()
 
 
-def _try_give(database: database_mod.Database, now: int | None) -> bool:
+def _try_give(database: databases.Database, now: int | None) -> bool:
     """Put some of it in order; return whether there may be more.
 
     Whatever takes long is read before: others who write wait for the lock.

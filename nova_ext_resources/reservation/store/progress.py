@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -78,7 +78,7 @@ def list_unfinished(
 
 
 def advance(
-    database: database_mod.Database,
+    database: databases.Database,
     one: Unfinished,
     change: states.Change,
     *,
@@ -101,7 +101,7 @@ def advance(
 
 
 def _try_advance(
-    database: database_mod.Database,
+    database: databases.Database,
     one: Unfinished,
     change: states.Change,
     consumers: Set[str] | None,

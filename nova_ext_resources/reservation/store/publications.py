@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import publication
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import tables
 
 #: What was noted so long ago is not believed any more: schedulers are away,
@@ -25,9 +25,7 @@ _ROWS = tables.PUBLICATIONS
 _ROUNDS = tables.ROUNDS
 
 
-def read(
-    database: database_mod.Database, now: int
-) -> publication.Publications:
+def read(database: databases.Database, now: int) -> publication.Publications:
     """Return what is known of hosts; nothing if that is too old.
 
     :param now: seconds since the epoch
@@ -52,9 +50,7 @@ def read(
         }
 
 
-def begin_round(
-    database: database_mod.Database, now: int, seconds: int
-) -> bool:
+def begin_round(database: databases.Database, now: int, seconds: int) -> bool:
     """Return whether the caller is to note all, and no one else.
 
     :param now: seconds since the epoch
@@ -72,7 +68,7 @@ def begin_round(
 
 
 def end_round(
-    database: database_mod.Database, hosts: Iterable[str], now: int
+    database: databases.Database, hosts: Iterable[str], now: int
 ) -> None:
     """Note that nothing has changed but what was written, on all hosts.
 
@@ -88,7 +84,7 @@ def end_round(
         connection.execute(sa.update(_ROUNDS).values(complete_at=now))
 
 
-def read_digests(database: database_mod.Database) -> dict[str, str]:
+def read_digests(database: databases.Database) -> dict[str, str]:
     """Return host -> the digest of its publication.
 
     :raises StoreError: the database cannot be read
@@ -99,7 +95,7 @@ def read_digests(database: database_mod.Database) -> dict[str, str]:
 
 
 def write(
-    database: database_mod.Database,
+    database: databases.Database,
     changed: Sequence[publication.Publication],
 ) -> None:
     """Write publications in place of those that were there.

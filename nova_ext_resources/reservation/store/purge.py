@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import charges
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -21,9 +21,7 @@ from nova_ext_resources.reservation.store import tables
 MOST = 500
 
 
-def purge(
-    database: database_mod.Database, before: int, most: int = MOST
-) -> int:
+def purge(database: databases.Database, before: int, most: int = MOST) -> int:
     """Delete reservations, with all their rows, that are over since a time.
 
     And planned changes of capacity, which nobody counts on any more.
@@ -40,7 +38,7 @@ def purge(
     return retry.call(_purge, database, before, most)
 
 
-def _purge(database: database_mod.Database, before: int, most: int) -> int:
+def _purge(database: databases.Database, before: int, most: int) -> int:
     with database.transaction() as connection:
         shards.lock_purge(connection)
         charges.forget(connection, before)

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import errors
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import quota as quota_mod
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import charges
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 
@@ -76,7 +76,7 @@ def read(connection: sa.Connection, project: str, now: int) -> State:
 
 
 def raise_revisions(
-    connection: sa.Connection, request: request_mod.Request, state: State
+    connection: sa.Connection, request: plan_request.Request, state: State
 ) -> None:
     """Raise the revisions of all quotas that a request counts against.
 
@@ -113,7 +113,7 @@ class Quotas:
     """
 
     def __init__(
-        self, database: database_mod.Database, clock: Callable[[], float]
+        self, database: databases.Database, clock: Callable[[], float]
     ) -> None:
         self._database = database
         self._clock = clock
@@ -184,7 +184,7 @@ class Quotas:
             )
 
 
-def _write(database: database_mod.Database, quota: quota_mod.Quota) -> None:
+def _write(database: databases.Database, quota: quota_mod.Quota) -> None:
     columns = tables.QUOTAS.c
     values = {'unit_hours': quota.unit_hours, 'days': quota.days}
     with database.transaction() as connection:
@@ -208,7 +208,7 @@ def _write(database: database_mod.Database, quota: quota_mod.Quota) -> None:
 
 
 def _delete(
-    database: database_mod.Database, project: str, resource_class: str
+    database: databases.Database, project: str, resource_class: str
 ) -> bool:
     columns = tables.QUOTAS.c
     with database.transaction() as connection:

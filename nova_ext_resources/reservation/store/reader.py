@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import reservations
@@ -35,7 +35,7 @@ class Target(Protocol):
     """What is kept as the store is."""
 
     def take(
-        self, request: request_mod.Request, found: servers.PlannedServers
+        self, request: plan_request.Request, found: servers.PlannedServers
     ) -> None:
         """Take a reservation that is not there, with all its servers."""
 
@@ -67,7 +67,7 @@ class Changes:
     oldest: int
     capacity: capacity_plan.Changes | None
     changed: Sequence[str]
-    requests: Mapping[str, request_mod.Request]
+    requests: Mapping[str, plan_request.Request]
     found: Mapping[str, servers.PlannedServers]
 
 
@@ -122,7 +122,7 @@ class Reader:
         seen = shards.Revisions() if is_whole else before
         changed = _list_changed(connection, seen, revisions, oldest)
         capacity: capacity_plan.Changes | None = None
-        requests: Mapping[str, request_mod.Request] = {}
+        requests: Mapping[str, plan_request.Request] = {}
         found: Mapping[str, servers.PlannedServers] = {}
         if seen != revisions:
             capacity = capacity_changes.read_changes(connection, oldest)

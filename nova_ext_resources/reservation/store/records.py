@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
@@ -30,7 +30,7 @@ class Record:
     :ivar servers: those that are held
     """
 
-    request: request_mod.Request
+    request: plan_request.Request
     during: interval.Interval
     last: states.Change
     state: state_mod.State
@@ -96,7 +96,7 @@ def list_records(
         when = interval.Interval(row.starts_at, row.ends_at)
         last = states.make_change(row)
         state = last.state.find_now(when, now)
-        is_meant = name is None or request_mod.is_named(row.reservation, name)
+        is_meant = name is None or plan_request.is_named(row.reservation, name)
         if is_meant and (not wanted or state in wanted):
             found.append((row, when, last, state))
     keys = [row.reservation for row, *_others in found]

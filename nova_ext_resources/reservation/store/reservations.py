@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import tables
@@ -26,7 +26,7 @@ _READ = sa.select(
 
 def add_reservation(
     connection: sa.Connection,
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
 ) -> None:
     """Write a request that is accepted, and when it is served.
@@ -37,7 +37,7 @@ def add_reservation(
 
 
 def make_row(
-    request: request_mod.Request, during: interval.Interval
+    request: plan_request.Request, during: interval.Interval
 ) -> dict[str, Any]:
     """Return the row of a request, and of when it is served."""
     return {'reservation': request.key, **_write(request, during)}
@@ -45,7 +45,7 @@ def make_row(
 
 def change_reservation(
     connection: sa.Connection,
-    request: request_mod.Request,
+    request: plan_request.Request,
     during: interval.Interval,
 ) -> None:
     """Write another request of the same key, and when it is served."""
@@ -57,7 +57,7 @@ def change_reservation(
 
 
 def _write(
-    request: request_mod.Request, during: interval.Interval
+    request: plan_request.Request, during: interval.Interval
 ) -> dict[str, Any]:
     return {
         'request': documents.write_request(request),
@@ -69,7 +69,7 @@ def _write(
 
 def read_requests(
     connection: sa.Connection, keys: Iterable[str]
-) -> dict[str, request_mod.Request]:
+) -> dict[str, plan_request.Request]:
     """Return key -> request, of those that exist.
 
     :raises StoreError: one of them cannot be read
@@ -91,7 +91,7 @@ def read_texts(
     return found
 
 
-def parse_request(key: str, text: str) -> request_mod.Request:
+def parse_request(key: str, text: str) -> plan_request.Request:
     """Make a request of its row.
 
     :raises StoreError: it cannot be read

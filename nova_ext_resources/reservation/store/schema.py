@@ -12,7 +12,7 @@ from alembic import util
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 
 _MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
@@ -38,7 +38,7 @@ _UNKNOWN = (
 _UPGRADING = threading.Lock()
 
 
-def upgrade(database: database_mod.Database) -> None:
+def upgrade(database: databases.Database) -> None:
     """Make the tables, or change them to those of this release.
 
     Only one process may do so at a time; its threads wait for one another.
@@ -60,7 +60,7 @@ def upgrade(database: database_mod.Database) -> None:
             ) from err
 
 
-def ensure(database: database_mod.Database) -> None:
+def ensure(database: databases.Database) -> None:
     """Make the tables in an empty database, and check them otherwise.
 
     :raises StoreError: they are of another release, or as of :func:`upgrade`
@@ -73,7 +73,7 @@ def ensure(database: database_mod.Database) -> None:
     check(database)
 
 
-def check(database: database_mod.Database) -> None:
+def check(database: databases.Database) -> None:
     """Check that the tables are those of this release.
 
     :raises StoreError: they are not, or the database cannot be read

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import tables
 
-PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
+PlannedServers: TypeAlias = tuple[planned_server.PlannedServer, ...]
 
 #: What :func:`_read_server` makes a server of, after its reservation.
 _COLUMNS = [
@@ -59,7 +59,7 @@ _CHUNK = 500
 def add_servers(
     connection: sa.Connection,
     reservation: str,
-    added: Iterable[server_mod.PlannedServer],
+    added: Iterable[planned_server.PlannedServer],
     revisions: shards.Revisions,
 ) -> None:
     """Write servers that are held from now on.
@@ -74,7 +74,7 @@ def add_servers(
 
 def make_row(
     reservation: str,
-    server: server_mod.PlannedServer,
+    server: planned_server.PlannedServer,
     revisions: shards.Revisions,
 ) -> dict[str, Any]:
     """Return the row of a server that is held."""
@@ -89,8 +89,8 @@ def make_row(
 def replace_servers(
     connection: sa.Connection,
     reservation: str,
-    before: Iterable[server_mod.PlannedServer],
-    after: Iterable[server_mod.PlannedServer],
+    before: Iterable[planned_server.PlannedServer],
+    after: Iterable[planned_server.PlannedServer],
     revisions: shards.Revisions,
 ) -> None:
     """Hold other servers than before; those of the same key are moved.
@@ -116,7 +116,7 @@ def replace_servers(
 def change_server(
     connection: sa.Connection,
     reservation: str,
-    server: server_mod.PlannedServer,
+    server: planned_server.PlannedServer,
     revisions: shards.Revisions,
     *,
     is_held: bool = True,
@@ -140,13 +140,13 @@ def change_server(
     )
 
 
-def free(server: server_mod.PlannedServer) -> server_mod.PlannedServer:
+def free(server: planned_server.PlannedServer) -> planned_server.PlannedServer:
     """Return a planned server without the server that has taken it."""
     return dataclasses.replace(server, consumer=None, taken_at=None)
 
 
 def _write_place(
-    server: server_mod.PlannedServer, revisions: shards.Revisions
+    server: planned_server.PlannedServer, revisions: shards.Revisions
 ) -> dict[str, Any]:
     """Return what may change when a server is planned anew."""
     shard, cpus = shards.find_shard(server.host, len(revisions)), server.cpus
@@ -250,7 +250,9 @@ def read_servers_on(
 def _collect(
     results: Iterable[sa.CursorResult[Any]],
 ) -> dict[str, PlannedServers]:
-    found = collections.defaultdict[str, list[server_mod.PlannedServer]](list)
+    found = collections.defaultdict[str, list[planned_server.PlannedServer]](
+        list
+    )
     for key, *values in itertools.chain.from_iterable(results):
         found[key].append(_read_server(*values))
     return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
@@ -259,7 +261,7 @@ def _collect(
 def is_held(
     connection: sa.Connection,
     reservation: str,
-    server: server_mod.PlannedServer,
+    server: planned_server.PlannedServer,
 ) -> bool:
     """Return whether a planned server is as it was read, and held."""
     columns = tables.SERVERS.c
@@ -274,7 +276,7 @@ def is_held(
 
 def find_taken(
     connection: sa.Connection, consumer: str
-) -> tuple[str, server_mod.PlannedServer] | None:
+) -> tuple[str, planned_server.PlannedServer] | None:
     """Return what a server of Nova has taken, after its reservation."""
     query = sa.select(*_COLUMNS).where(
         tables.SERVERS.c.consumer == consumer, tables.SERVERS.c.is_held
@@ -356,7 +358,7 @@ def list_providers(
 
 def list_taken(
     connection: sa.Connection, before: int
-) -> list[tuple[str, server_mod.PlannedServer]]:
+) -> list[tuple[str, planned_server.PlannedServer]]:
     """Return what servers of Nova had taken by a time.
 
     Each after its reservation.
@@ -372,7 +374,7 @@ def list_taken(
     return [(row[0], _read_server(*row[1:])) for row in rows]
 
 
-def _sort(one: server_mod.PlannedServer) -> tuple[int, str]:
+def _sort(one: planned_server.PlannedServer) -> tuple[int, str]:
     """Return what sorts ``10`` after ``9``."""
     return len(one.key), one.key
 
@@ -392,8 +394,8 @@ def _read_server(
     consumer: str | None,
     taken_at: int | None,
     *during: int,
-) -> server_mod.PlannedServer:
-    return server_mod.PlannedServer(
+) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key=key,
         host=host,
         during=interval.Interval(*during),

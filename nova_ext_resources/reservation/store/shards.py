@@ -20,7 +20,7 @@ import zlib
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import tables
 
@@ -84,7 +84,7 @@ def find_shard(name: str, count: int) -> int:
 
 
 def choose_revisions(
-    servers: Iterable[server.PlannedServer], revisions: Revisions
+    servers: Iterable[planned_server.PlannedServer], revisions: Revisions
 ) -> Revisions:
     """Return the revisions of all shards that servers take from."""
     count = len(revisions)

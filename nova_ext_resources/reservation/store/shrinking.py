@@ -12,7 +12,7 @@ from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import charges
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import retry
@@ -22,7 +22,7 @@ from nova_ext_resources.reservation.store import states
 
 
 def expire(
-    database: database_mod.Database, one: progress.Unfinished, now: int
+    database: databases.Database, one: progress.Unfinished, now: int
 ) -> states.Change | None:
     """Release what is not taken, and all of it if nothing is.
 
@@ -36,7 +36,7 @@ def expire(
 
 
 def _try_expire(
-    database: database_mod.Database, one: progress.Unfinished, now: int
+    database: databases.Database, one: progress.Unfinished, now: int
 ) -> states.Change | None:
     with database.transaction() as connection:
         revisions, _purged = shards.read_revisions(connection)

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -27,7 +27,7 @@ from nova_ext_resources.reservation.store import states
 
 #: Returns the slot to take, or None to leave all as it is.
 Choose: TypeAlias = Callable[
-    [servers.PlannedServers], server.PlannedServer | None
+    [servers.PlannedServers], planned_server.PlannedServer | None
 ]
 
 #: How long is tried. Whoever boots a server waits meanwhile.
@@ -35,13 +35,13 @@ MAX_SECONDS = 10.0
 
 
 def take(
-    database: database_mod.Database,
+    database: databases.Database,
     key: str,
     consumer: str,
     choose: Choose,
     *,
     now: int,
-) -> server.PlannedServer | None:
+) -> planned_server.PlannedServer | None:
     """Let a server of Nova have a slot, instead of the one that it has.
 
     :param key: the reservation
@@ -60,12 +60,12 @@ def take(
 
 
 def _try_take(
-    database: database_mod.Database,
+    database: databases.Database,
     key: str,
     consumer: str,
     choose: Choose,
     now: int,
-) -> server.PlannedServer | None:
+) -> planned_server.PlannedServer | None:
     with database.transaction() as connection:
         revisions, _purged = shards.read_revisions(connection)
         held = servers.read_servers(connection, [key], now)
@@ -105,7 +105,7 @@ class Taken(Mapping[str, Mapping[host_view.Place, int]]):
         self._texts = texts
 
     def __getitem__(self, consumer: str) -> Mapping[host_view.Place, int]:
-        return server.list_places(
+        return planned_server.list_places(
             servers.parse_assignments(self._texts[consumer])
         )
 
@@ -116,7 +116,7 @@ class Taken(Mapping[str, Mapping[host_view.Place, int]]):
         return len(self._texts)
 
 
-def list_places(database: database_mod.Database, now: int) -> Taken:
+def list_places(database: databases.Database, now: int) -> Taken:
     """Return consumer -> the places of its slot.
 
     That is the server of Nova that has taken the slot, and what may hold the
@@ -138,9 +138,9 @@ def list_places(database: database_mod.Database, now: int) -> Taken:
 
 
 def free(
-    database: database_mod.Database,
+    database: databases.Database,
     key: str,
-    slot: server.PlannedServer,
+    slot: planned_server.PlannedServer,
     *,
     now: int | None = None,
     reason: str = '',
@@ -163,9 +163,9 @@ def free(
 
 
 def _try_free(
-    database: database_mod.Database,
+    database: databases.Database,
     key: str,
-    slot: server.PlannedServer,
+    slot: planned_server.PlannedServer,
     now: int | None,
     reason: str,
     cause: cause_mod.Cause,
@@ -191,14 +191,16 @@ def _try_free(
     return True
 
 
-def _differs(one: server.PlannedServer, other: server.PlannedServer) -> bool:
+def _differs(
+    one: planned_server.PlannedServer, other: planned_server.PlannedServer
+) -> bool:
     return (one.key, one.taken_at) != (other.key, other.taken_at)
 
 
 def _free(
     connection: sa.Connection,
     key: str,
-    slot: server.PlannedServer,
+    slot: planned_server.PlannedServer,
     revisions: shards.Revisions,
 ) -> None:
     servers.change_server(connection, key, servers.free(slot), revisions)

@@ -11,9 +11,9 @@ for good, or its units would be promised once more.
 import dataclasses
 import heapq
 
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 
 
 class Staying:
@@ -23,9 +23,7 @@ class Staying:
         show the servers whose slots were over by then. None: at the first look
     """
 
-    def __init__(
-        self, fleet: fleet_mod.Fleet, since: int | None = None
-    ) -> None:
+    def __init__(self, fleet: fleets.Fleet, since: int | None = None) -> None:
         self._fleet = fleet
         self._since = since
         #: (end, slot), the first end at the front.
@@ -33,7 +31,7 @@ class Staying:
         #: Slots whose servers stay at the end.
         self._kept: set[str] = set()
         #: Slots that were released since the last look.
-        self._left: dict[str, server_mod.PlannedServer] = {}
+        self._left: dict[str, planned_server.PlannedServer] = {}
 
     def expect(self, slot: str, end: int) -> None:
         """Note a slot that is taken, whose server stays at its end."""
@@ -73,7 +71,7 @@ class Staying:
             self._fleet.release(key)
 
     def _book(
-        self, slot: server_mod.PlannedServer, now: int, since: int
+        self, slot: planned_server.PlannedServer, now: int, since: int
     ) -> None:
         """Book the server of a slot, unless the hosts show it."""
         key = _make_key(slot.key)

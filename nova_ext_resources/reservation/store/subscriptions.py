@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import news
@@ -35,7 +35,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         rules: rules_mod.Rules,
         clock: Callable[[], float],
         limit: int = LIMIT,

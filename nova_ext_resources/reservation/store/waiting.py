@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -72,7 +72,7 @@ def pass_by(
         )
 
 
-def forget(database: database_mod.Database) -> int:
+def forget(database: databases.Database) -> int:
     """Delete those whose reservation is gone, and told; return how many.
 
     Its name may become that of another one.
@@ -100,7 +100,7 @@ def _find_left() -> sa.Select[tuple[str]]:
     )
 
 
-def _delete(database: database_mod.Database, uuids: Sequence[str]) -> None:
+def _delete(database: databases.Database, uuids: Sequence[str]) -> None:
     with database.transaction() as connection:
         for part in servers.chunk(uuids):
             connection.execute(

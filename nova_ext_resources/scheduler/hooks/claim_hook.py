@@ -27,7 +27,7 @@ from oslo_utils import timeutils
 from nova_ext_resources import exception
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import owed
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler.reservation import commitments
 
@@ -123,7 +123,7 @@ class Claimed:
         names: Mapping[str, str],
         end: int,
         *,
-        slot: server_mod.PlannedServer | None = None,
+        slot: planned_server.PlannedServer | None = None,
     ) -> None:
         self._followed = followed
         self._summaries = summaries

@@ -23,7 +23,7 @@ from nova.scheduler import manager
 from oslo_log import log as logging
 
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.scheduler import in_flight_claims
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class OngoingRequest:
     tried: list[Any] = dataclasses.field(default_factory=list)
     hosts: list[tuple[Any, list[Any]]] | None = None
     placed: dict[str, Any] = dataclasses.field(default_factory=dict)
-    taken: list[tuple[str, server_mod.PlannedServer]] = dataclasses.field(
+    taken: list[tuple[str, planned_server.PlannedServer]] = dataclasses.field(
         default_factory=list
     )
     check: Callable[[Any, Any, str, Any], bool] | None = None

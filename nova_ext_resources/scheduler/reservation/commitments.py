@@ -25,8 +25,8 @@ from oslo_utils import timeutils
 from nova_ext_resources import exception
 from nova_ext_resources.objects.documents import foreign_data
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import schema
 
@@ -86,10 +86,10 @@ class Followed:
     :ivar promises: as they were read last
     """
 
-    def __init__(self, database: database_mod.Database) -> None:
+    def __init__(self, database: databases.Database) -> None:
         self.database = database
         self.lock = threading.RLock()
-        self.promises = promises.Promises()
+        self.promises = promise_ledger.Promises()
         self._reader = reader.Reader(self.promises)
         self._oldest = interval.ALWAYS
         self._is_checked = False

@@ -12,12 +12,12 @@ from nova_ext_resources.claims.schedule import candidates as candidates_mod
 from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources import exception
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.objects import resource
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import runs
-from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import spare
 from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
@@ -63,12 +63,12 @@ class Coresidency:
     def __init__(
         self,
         installed: Plugins,
-        promises: promises_mod.Promises,
+        promises: promise_ledger.Promises,
         spec_obj: Any,
         *,
         now: int,
         end: int,
-        without: server.PlannedServer | None = None,
+        without: planned_server.PlannedServer | None = None,
         is_reserved: bool = False,
     ) -> None:
         self._is_reserved = is_reserved
@@ -90,7 +90,7 @@ class Coresidency:
         )
         self._requirement = self._find_requirement()
 
-    def _find_requirement(self) -> requirement.Requirement | None:
+    def _find_requirement(self) -> requirements.Requirement | None:
         try:
             return request.find_requirement(
                 self._spec_obj, self._installed.grammar
@@ -114,7 +114,7 @@ class Coresidency:
                 return self._keep_runs(host_state, kept)
         return kept
 
-    def _find_former(self, host_state: Any) -> promises_mod.Promise | None:
+    def _find_former(self, host_state: Any) -> promise_ledger.Promise | None:
         if self._is_reserved:
             return None
         return self._promises.find_former(
@@ -164,7 +164,7 @@ class Coresidency:
         host: tuple[str, str | None, int],
         read: Callable[[], stats.Document | None],
         candidate: Candidate,
-    ) -> promises_mod.Promise | None:
+    ) -> promise_ledger.Promise | None:
         def decide() -> decision_cache.Verdict:
             return self._find_broken(read(), candidate)
 
@@ -243,7 +243,7 @@ class Coresidency:
         )
 
 
-def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
+def _explain_former(promise: promise_ledger.Promise) -> exception.Shortfall:
     place, amount = min(promise.slot.places.items())
     is_free = promise.slot.consumer is None
     advice = (

@@ -16,11 +16,11 @@ from collections.abc import Callable, Hashable
 import dataclasses
 from typing import TypeAlias
 
-from nova_ext_resources.reservation import promises
+from nova_ext_resources.reservation import promise_ledger
 
 #: A slot that would be broken, or None; and the end of what was looked at
 #: that ends first: fewer slots may be broken then.
-Verdict: TypeAlias = tuple[promises.Promise | None, int]
+Verdict: TypeAlias = tuple[promise_ledger.Promise | None, int]
 
 #: Kinds of requests that are remembered of a host.
 MAX_KINDS = 64
@@ -63,7 +63,7 @@ class DecisionCache:
         kind: Hashable,
         now: int,
         decide: Callable[[], Verdict],
-    ) -> promises.Promise | None:
+    ) -> promise_ledger.Promise | None:
         """Return a slot that would be broken, None if there is none.
 
         :param host: its name, what it publishes, and the version of what is

@@ -26,8 +26,8 @@ from nova_ext_resources import exception
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import choice
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler.hooks import claim_hook
 from nova_ext_resources.scheduler.hooks import request_context
@@ -258,10 +258,11 @@ class ReservationFilter(filters.BaseHostFilter):
             return reason
         server = request.get_server_uuid(spec_obj)
         by_node = {one.nodename: one for one in hosts}
-        unknown: list[server_mod.PlannedServer] = []
+        unknown: list[planned_server.PlannedServer] = []
 
         def fits(
-            slot: server_mod.PlannedServer, candidate: coresidency.Candidate
+            slot: planned_server.PlannedServer,
+            candidate: coresidency.Candidate,
         ) -> bool:
             with self._followed.lock:
                 if not (slot.consumer or self._followed.promises.has(slot)):
@@ -324,7 +325,7 @@ class ReservationFilter(filters.BaseHostFilter):
         self,
         host_state: Any,
         spec_obj: Any,
-        slot: server_mod.PlannedServer,
+        slot: planned_server.PlannedServer,
         now: int,
         end: int,
         candidate: coresidency.Candidate,
@@ -345,14 +346,18 @@ class ReservationFilter(filters.BaseHostFilter):
         return bool(neighbours.keep(host_state, [candidate]))
 
     def _find_stay(
-        self, key: str, slot: server_mod.PlannedServer, spec_obj: Any, now: int
+        self,
+        key: str,
+        slot: planned_server.PlannedServer,
+        spec_obj: Any,
+        now: int,
     ) -> int:
         """Return until when a server has what its slot does not promise.
 
         One that is kept after its reservation has it for longer.
         """
         asked = self._followed.promises.reservations.get(key)
-        if asked is not None and asked.at_end is not request_mod.AtEnd.KEEP:
+        if asked is not None and asked.at_end is not plan_request.AtEnd.KEEP:
             return slot.during.end
         return max(request.find_end(spec_obj, now), slot.during.end)
 

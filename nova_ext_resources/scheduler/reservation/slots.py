@@ -23,8 +23,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import choice
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import request
@@ -61,7 +61,7 @@ class ReservedSlots:
             found = sorted(
                 (not one.project, key, slots[key][0].during)
                 for key, one in self._followed.promises.reservations.items()
-                if request_mod.is_named(key, name)
+                if plan_request.is_named(key, name)
                 and request.is_owner(spec_obj, one.project)
             )
         for _is_of_none, key, during in found:
@@ -98,7 +98,7 @@ class ReservedSlots:
 
         def choose(
             planned: servers.PlannedServers,
-        ) -> server_mod.PlannedServer | None:
+        ) -> planned_server.PlannedServer | None:
             usable = [
                 one
                 for one in planned
@@ -154,12 +154,12 @@ class ReservedSlots:
             return self._followed.promises.slots.get(key, ())
 
     def _find_maintenance(
-        self, slot: server_mod.PlannedServer, now: int
+        self, slot: planned_server.PlannedServer, now: int
     ) -> capacity_change.CapacityChange | None:
         with self._followed.lock:
             return self._followed.promises.cuts.find_maintenance(slot, now)
 
-    def _free(self, key: str, slot: server_mod.PlannedServer) -> bool:
+    def _free(self, key: str, slot: planned_server.PlannedServer) -> bool:
         is_freed = slots.free(self._followed.database, key, slot)
         if is_freed:
             LOG.info(
@@ -176,7 +176,7 @@ class ReservedSlots:
         return is_freed
 
     def free_all(
-        self, taken: Iterable[tuple[str, server_mod.PlannedServer]]
+        self, taken: Iterable[tuple[str, planned_server.PlannedServer]]
     ) -> None:
         """Free the slots of a request that fails as a whole.
 
@@ -240,7 +240,7 @@ class ReservedSlots:
 def _explain_gone(
     key: str,
     gone: Sequence[capacity_change.CapacityChange],
-    free: Sequence[server_mod.PlannedServer],
+    free: Sequence[planned_server.PlannedServer],
 ) -> str:
     """Return why no slot can be had now, '' if one can.
 

@@ -9,10 +9,10 @@ from typing import Any
 from nova import context as nova_context
 from nova import objects
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 
-class LateNode(provider.Node):
+class LateNode(host_provider.Node):
     """Asks the driver for its node when that is first needed.
 
     :param find: returns uuid -> name, as a driver's

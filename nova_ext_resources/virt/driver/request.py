@@ -7,12 +7,12 @@ from typing import Any
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 
 def make_requirement(
     flavor: Any, grammar: extra_specs.Grammar
-) -> requirement.Requirement:
+) -> requirements.Requirement:
     """Read a ``nova.objects.Flavor``.
 
     :raises InvalidExtraSpec: an extra spec of ours is malformed
@@ -53,7 +53,7 @@ def make_request(
             for rp_uuid, held in (allocations or {}).items()
         },
         requirement=(
-            requirement.Requirement()
+            requirements.Requirement()
             if grammar is None
             else make_requirement(instance.flavor, grammar)
         ),

@@ -32,7 +32,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 LOG = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ def _has_affinity(arguments: Mapping[str, Any], resource_class: str) -> bool:
     :param arguments: of the claim
     """
     flavor = arguments.get('flavor') or arguments['instance'].flavor
-    key = f'resource:{resource_class}:{requirement.AFFINITY}'
+    key = f'resource:{resource_class}:{requirements.AFFINITY}'
     return key in flavor.extra_specs
 
 

@@ -22,8 +22,8 @@ from nova_ext_resources.claims import relocation
 from nova_ext_resources import exception
 from nova_ext_resources.host.service import wiring
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.placement.publish import desired
 from nova_ext_resources.virt.driver import request
 from nova_ext_resources.virt.facts import migrations
@@ -167,7 +167,8 @@ class OldInventoryUpdates:
         old = {
             name: one
             for name, one in root.inventory.items()
-            if name.startswith(provider.CUSTOM) and name not in self._old.named
+            if name.startswith(host_provider.CUSTOM)
+            and name not in self._old.named
         }
         movable = self._list_movable(old)
         if movable and allocations is None:
@@ -307,7 +308,7 @@ class OldInventoryUpdates:
                 rp_uuid: dict(one['resources'])
                 for rp_uuid, one in below.items()
             },
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
             # It may have some: which ones is not known.
             pinning=assignment.Pinning(),
         )
@@ -349,14 +350,14 @@ def _find_moved(migration_uuid: str) -> Any | None:
     return instance
 
 
-def _add(tree: Any, wanted: provider.Provider) -> None:
+def _add(tree: Any, wanted: host_provider.Provider) -> None:
     tree.new_child(wanted.name, wanted.parent_uuid, uuid=wanted.rp_uuid)
     tree.update_aggregates(wanted.rp_uuid, sorted(wanted.aggregates))
     _update(tree, wanted, frozenset(wanted.inventories))
 
 
 def _update(
-    tree: Any, wanted: provider.Provider, classes: frozenset[str]
+    tree: Any, wanted: host_provider.Provider, classes: frozenset[str]
 ) -> None:
     inventory = {
         **tree.data(wanted.rp_uuid).inventory,
@@ -368,7 +369,7 @@ def _update(
     }
     tree.update_inventory(wanted.rp_uuid, inventory)
     tree.add_traits(
-        wanted.rp_uuid, provider.OWNER_TRAIT, *sorted(wanted.traits)
+        wanted.rp_uuid, host_provider.OWNER_TRAIT, *sorted(wanted.traits)
     )
 
 

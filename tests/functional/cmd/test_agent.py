@@ -17,7 +17,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 import requests
 from waitress import server
 
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import pool
 from nova_ext_resources.testing import cpu
 from tests.functional import base
@@ -434,7 +434,7 @@ class BareMetalTest(AgentTestCase):
         self.client.ensure_resource_class('CUSTOM_BAREMETAL_GOLD')
         self.client.set_inventories(
             uuids.bare,
-            {'CUSTOM_BAREMETAL_GOLD': inventory.Inventory(total=1)},
+            {'CUSTOM_BAREMETAL_GOLD': class_inventory.Inventory(total=1)},
             0,
         )
 

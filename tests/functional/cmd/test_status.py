@@ -22,8 +22,8 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.cmd import status
 from nova_ext_resources.drivers.resctrl.kernel import file_system
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import base
@@ -206,7 +206,7 @@ class OldInventoryStatusTest(RmdStatusTestCase):
             client.ensure_resource_class(name)
         client.set_inventories(
             self.node,
-            {name: inventory.Inventory(total=22) for name in classes},
+            {name: class_inventory.Inventory(total=22) for name in classes},
             0,
         )
         if classes:

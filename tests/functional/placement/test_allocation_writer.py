@@ -12,9 +12,9 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.host.claims import allocation_writer
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.placement.publish import tree_writer
 from tests.functional.placement import hosts
 from tests.unit import builders
@@ -47,7 +47,7 @@ class FollowTest(hosts.HostTestCase):
             host='host1',
             view=host_view.HostView(
                 keys=keys,
-                constraints=constraints.Constraints(spreads_pins=True),
+                constraints=host_constraints.Constraints(spreads_pins=True),
             ),
             undo=self.undone.append,
             settle=self.settled.append,
@@ -91,7 +91,7 @@ class FollowTest(hosts.HostTestCase):
         """As in an evacuation; the other flavor's amount, or the same."""
         self.make_root(uuids.elsewhere, 'host2')
         self.client.set_inventories(
-            uuids.elsewhere, {WAYS: inventory.Inventory(total=8)}, 0
+            uuids.elsewhere, {WAYS: class_inventory.Inventory(total=8)}, 0
         )
         for amount in (4, 6):
             foreign = {uuids.elsewhere: {WAYS: amount}}
@@ -138,7 +138,7 @@ class FollowTest(hosts.HostTestCase):
     def test_a_rule_of_placement_is_no_lack(self) -> None:
         found = self.client.get_provider(hosts.L3_1)
         assert found.generation is not None
-        limited = inventory.Inventory(total=8, max_unit=2)
+        limited = class_inventory.Inventory(total=8, max_unit=2)
         self.client.set_inventories(
             hosts.L3_1, {WAYS: limited}, found.generation
         )

@@ -5,8 +5,8 @@
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import bare_metal
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.placement.publish import tree_writer
@@ -21,11 +21,12 @@ GPUS = 'CUSTOM_GPU'
 _LIST = 'GET /resource_providers'
 
 
-def make_tree(node: str, total: int = 4) -> tuple[provider.Provider, ...]:
-    found = provider.HostProvider(
-        key='STATIC', inventories={GPUS: inventory.Inventory(total=total)}
+def make_tree(node: str, total: int = 4) -> tuple[host_provider.Provider, ...]:
+    found = host_provider.HostProvider(
+        key='STATIC',
+        inventories={GPUS: class_inventory.Inventory(total=total)},
     )
-    return provider.BareMetalNode(
+    return host_provider.BareMetalNode(
         uuid=node, providers=(found,)
     ).make_providers()
 
@@ -38,7 +39,7 @@ class BareMetalWriterTest(base.PlacementTestCase):
         for node in self.nodes:
             self.make_root(node, node)
             self.client.set_inventories(
-                node, {GOLD: inventory.Inventory(total=1)}, 0
+                node, {GOLD: class_inventory.Inventory(total=1)}, 0
             )
         self.writer = bare_metal.BareMetalWriter(
             self.client, clock=fake_clock.FakeClock()
@@ -162,11 +163,12 @@ class PublisherTest(base.PlacementTestCase):
         for uuid, name in ((uuids.host, 'host1'), (uuids.first,) * 2):
             self.make_root(uuid, name)
             self.client.set_inventories(
-                uuid, {GOLD: inventory.Inventory(total=1)}, 0
+                uuid, {GOLD: class_inventory.Inventory(total=1)}, 0
             )
-        host = provider.Node(uuid=uuids.host, hypervisor_hostname='host1')
-        own = provider.HostProvider(
-            key='STATIC', inventories={GPUS: inventory.Inventory(total=3)}
+        host = host_provider.Node(uuid=uuids.host, hypervisor_hostname='host1')
+        own = host_provider.HostProvider(
+            key='STATIC',
+            inventories={GPUS: class_inventory.Inventory(total=3)},
         )
         wanted = own.make_wanted(host, own.inventories)
         (of_node,) = make_tree(uuids.first)

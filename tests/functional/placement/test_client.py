@@ -8,8 +8,8 @@ import dataclasses
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import responses
 from tests.functional import base
 from tests.functional.placement import hosts
@@ -22,14 +22,14 @@ class ClientTest(base.PlacementTestCase):
         super().setUp()
         self.make_root(uuids.root, 'host1')
 
-    def make_child(self, total: int = 8) -> provider.Provider:
+    def make_child(self, total: int = 8) -> host_provider.Provider:
         child = self.client.ensure_provider(
             uuids.l3_0, 'host1_L3_0', uuids.root
         )
         self.client.ensure_resource_class(WAYS)
         generation = self.client.set_inventories(
             uuids.l3_0,
-            {WAYS: inventory.Inventory(total=total)},
+            {WAYS: class_inventory.Inventory(total=total)},
             child.generation or 0,
         )
         return dataclasses.replace(child, generation=generation)
@@ -46,9 +46,9 @@ class ClientTest(base.PlacementTestCase):
 
     def test_what_was_written_is_read_back(self) -> None:
         child = self.make_child()
-        self.client.ensure_trait(provider.OWNER_TRAIT)
+        self.client.ensure_trait(host_provider.OWNER_TRAIT)
         generation = self.client.set_traits(
-            uuids.l3_0, [provider.OWNER_TRAIT], child.generation or 0
+            uuids.l3_0, [host_provider.OWNER_TRAIT], child.generation or 0
         )
         generation = self.client.set_aggregates(
             uuids.l3_0, [uuids.agg], generation
@@ -57,19 +57,21 @@ class ClientTest(base.PlacementTestCase):
         tree = hosts.read_tree(self.client, uuids.root)
 
         self.assertEqual(
-            provider.Provider(
+            host_provider.Provider(
                 rp_uuid=uuids.l3_0,
                 name='host1_L3_0',
                 parent_uuid=uuids.root,
-                inventories={WAYS: inventory.Inventory(total=8)},
-                traits=frozenset({provider.OWNER_TRAIT}),
+                inventories={WAYS: class_inventory.Inventory(total=8)},
+                traits=frozenset({host_provider.OWNER_TRAIT}),
                 aggregates=frozenset({uuids.agg}),
                 generation=generation,
             ),
             tree[uuids.l3_0],
         )
         self.assertEqual(
-            provider.Provider(rp_uuid=uuids.root, name='host1', generation=0),
+            host_provider.Provider(
+                rp_uuid=uuids.root, name='host1', generation=0
+            ),
             tree[uuids.root],
         )
 
@@ -95,7 +97,7 @@ class ClientTest(base.PlacementTestCase):
         )
 
         self.assertEqual(
-            {WAYS: inventory.Inventory(total=8)}, again.inventories
+            {WAYS: class_inventory.Inventory(total=8)}, again.inventories
         )
 
     def test_a_name_of_another_provider_is_refused(self) -> None:
@@ -239,7 +241,7 @@ class ClientTest(base.PlacementTestCase):
             exception.PlacementRefused,
             self.client.set_inventories,
             uuids.root,
-            {'CUSTOM_NONE': inventory.Inventory(total=1)},
+            {'CUSTOM_NONE': class_inventory.Inventory(total=1)},
             0,
         )
 

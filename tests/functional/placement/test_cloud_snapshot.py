@@ -7,9 +7,9 @@ import dataclasses
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement import cloud_snapshot
 from tests.functional.placement import hosts
 
@@ -35,7 +35,7 @@ class CloudSnapshotTest(hosts.HostTestCase):
         self.client.set_inventories(
             uuid,
             {
-                one: inventory.Inventory(total=total)
+                one: class_inventory.Inventory(total=total)
                 for one, total in totals.items()
             },
             0,
@@ -162,7 +162,9 @@ class CloudSnapshotTest(hosts.HostTestCase):
 
     def test_what_servers_hold_of_closed_providers(self) -> None:
         pool = self.add('pool', CUSTOM_RACK1_GB=100)
-        generation = self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+        generation = self.client.set_traits(
+            pool, [host_provider.SHARING_TRAIT], 1
+        )
         self.client.set_aggregates(pool, [uuids.aggregate], generation)
         self.client.set_aggregates(uuids.pf, [uuids.aggregate], 1)
         self.allocate({pool: {'CUSTOM_RACK1_GB': 30}})
@@ -225,7 +227,7 @@ class CloudSnapshotTest(hosts.HostTestCase):
 
     def test_a_shared_pool_is_no_host(self) -> None:
         pool = self.add('pool', DISK_GB=100)
-        self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+        self.client.set_traits(pool, [host_provider.SHARING_TRAIT], 1)
 
         found = cloud_snapshot.list_hosts(self.client)
 
@@ -233,7 +235,9 @@ class CloudSnapshotTest(hosts.HostTestCase):
 
     def test_hosts_have_the_pools_that_they_reach(self) -> None:
         pool = self.add('pool', CUSTOM_RACK1_GB=100)
-        generation = self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+        generation = self.client.set_traits(
+            pool, [host_provider.SHARING_TRAIT], 1
+        )
         self.client.set_aggregates(pool, [uuids.aggregate], generation)
         child = self.add('host1_POOL', hosts.NODE.uuid)
         self.client.set_aggregates(child, [uuids.aggregate], 1)
@@ -264,7 +268,7 @@ class CloudSnapshotTest(hosts.HostTestCase):
         for name, aggregates in (('b10', [uuids.one]), ('b9', [])):
             pool = self.add(name, CUSTOM_RACK1_GB=100)
             generation = self.client.set_traits(
-                pool, [provider.SHARING_TRAIT], 1
+                pool, [host_provider.SHARING_TRAIT], 1
             )
             self.client.set_aggregates(pool, aggregates, generation)
         self.add('other', VCPU=4)
@@ -305,7 +309,7 @@ class CloudSnapshotTest(hosts.HostTestCase):
         root, device = found.providers
         self.assertIsNone(root.amounts['VCPU'].inventory)
         self.assertEqual(
-            inventory.Inventory(total=4),
+            class_inventory.Inventory(total=4),
             device.amounts['SRIOV_NET_VF'].inventory,
         )
         self.assertEqual(1, len(self.app.requests))
@@ -323,7 +327,9 @@ class CloudSnapshotTest(hosts.HostTestCase):
         self.assertEqual({'VCPU': {uuids.server: 2}}, found.root.holders)
         self.assertEqual(
             host_tree.Amount(
-                capacity=16, used=2, inventory=inventory.Inventory(total=16)
+                capacity=16,
+                used=2,
+                inventory=class_inventory.Inventory(total=16),
             ),
             found.root.amounts['VCPU'],
         )

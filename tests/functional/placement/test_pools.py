@@ -15,10 +15,10 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import clocks
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.placement.pools import removal
 from nova_ext_resources.placement.publish import publisher
@@ -72,21 +72,21 @@ class PoolTestCase(base.PlacementTestCase):
             self.make_root(getattr(uuids, host), host)
             self.client.set_inventories(
                 getattr(uuids, host),
-                {'VCPU': inventory.Inventory(total=100)},
+                {'VCPU': class_inventory.Inventory(total=100)},
                 0,
             )
             self.pools[host] = (POOL,)
             self.publishers[host] = self.start(host)
 
     def start(self, host: str) -> publisher.Publisher:
-        node = provider.Node(
+        node = host_provider.Node(
             uuid=getattr(uuids, host), hypervisor_hostname=host
         )
 
-        def make_tree() -> list[provider.Provider]:
+        def make_tree() -> list[host_provider.Provider]:
             return [
-                provider.Provider(
-                    rp_uuid=provider.make_rp_uuid(node.uuid, one.rp_name),
+                host_provider.Provider(
+                    rp_uuid=host_provider.make_rp_uuid(node.uuid, one.rp_name),
                     name=f'{host}_{one.rp_name}',
                     parent_uuid=node.uuid,
                     aggregates=frozenset({one.aggregate_uuid}),
@@ -109,7 +109,7 @@ class PoolTestCase(base.PlacementTestCase):
             self.publishers[host].run_round()
             self.assertEqual('', self.publishers[host].status.failure)
 
-    def read(self) -> provider.Provider:
+    def read(self) -> host_provider.Provider:
         return self.client.get_provider(POOL.rp_uuid)
 
     def read_numbers(self) -> tuple[int, int, int]:

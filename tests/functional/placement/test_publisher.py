@@ -10,7 +10,7 @@ from typing import Any
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import publisher
 from tests.functional.placement import hosts
@@ -27,7 +27,7 @@ class PublisherTest(hosts.HostTestCase):
         self.cleared: list[None] = []
         self.publisher = self.make_publisher(hosts.NODE)
 
-    def make_publisher(self, node: provider.Node) -> publisher.Publisher:
+    def make_publisher(self, node: host_provider.Node) -> publisher.Publisher:
         made = publisher.Publisher(
             self.client,
             node,
@@ -108,9 +108,9 @@ class PublisherTest(hosts.HostTestCase):
         self.assert_published(*self.wanted)
 
     def test_at_the_first_start_it_waits_for_nova(self) -> None:
-        node = provider.Node(uuid=uuids.late, hypervisor_hostname='host2')
+        node = host_provider.Node(uuid=uuids.late, hypervisor_hostname='host2')
         self.wanted = (
-            provider.Provider(
+            host_provider.Provider(
                 rp_uuid=uuids.late_child,
                 name='host2_RDT',
                 parent_uuid=node.uuid,

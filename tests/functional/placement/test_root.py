@@ -6,9 +6,9 @@ from collections.abc import Collection
 import dataclasses
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import tree_writer
 from nova_ext_resources.testing import fake_clock
@@ -38,9 +38,9 @@ class MovingTest(test_tree.TreeTestCase):
             own = dict(self.client.list_inventories(one.rp_uuid))
             own.pop(hosts.WAYS, None)
             if one.rp_uuid == hosts.NODE.uuid and root:
-                own[hosts.WAYS] = inventory.Inventory(total=TOTAL)
+                own[hosts.WAYS] = class_inventory.Inventory(total=TOTAL)
             if one.rp_uuid in below:
-                own[hosts.WAYS] = inventory.Inventory(total=TOTAL // 2)
+                own[hosts.WAYS] = class_inventory.Inventory(total=TOTAL // 2)
             inventories[one.rp_uuid] = one.generation or 0, own
         self.client.reshape(inventories)
 
@@ -79,7 +79,10 @@ class MovingTest(test_tree.TreeTestCase):
         )
         self.client.set_inventories(
             root.rp_uuid,
-            {**root.inventories, hosts.WAYS: inventory.Inventory(total=TOTAL)},
+            {
+                **root.inventories,
+                hosts.WAYS: class_inventory.Inventory(total=TOTAL),
+            },
             root.generation or 0,
         )
 
@@ -125,7 +128,7 @@ class MovingTest(test_tree.TreeTestCase):
             {'host1_L3_0': 9, 'host1_L3_1': 9}, self.read_offers()
         )
 
-    def assert_planned_anew(self, *wanted: provider.Provider) -> None:
+    def assert_planned_anew(self, *wanted: host_provider.Provider) -> None:
         """Each publication leaves each unit offered once, the second all."""
         published = self.publish(*wanted)
         self.assertNotEqual((), published.errors)

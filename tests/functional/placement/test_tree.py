@@ -14,10 +14,10 @@ from placement import db_api
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import bulk_inventories
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import provider_tree_cache as seen
 from nova_ext_resources.placement.publish import tree_writer
@@ -25,7 +25,7 @@ from nova_ext_resources.testing import fake_clock
 from tests.functional.placement import hosts
 
 #: On each provider.
-OURS = {hosts.CAT, provider.OWNER_TRAIT}
+OURS = {hosts.CAT, host_provider.OWNER_TRAIT}
 
 
 class TreeTestCase(hosts.HostTestCase):
@@ -37,7 +37,9 @@ class TreeTestCase(hosts.HostTestCase):
         client = placement_client.Client(self.make_adapter())
         return tree_writer.TreeWriter(client, clock=fake_clock.FakeClock())
 
-    def publish(self, *wanted: provider.Provider) -> tree_writer.PublishResult:
+    def publish(
+        self, *wanted: host_provider.Provider
+    ) -> tree_writer.PublishResult:
         self.forget_requests()
         return self.writer.publish(hosts.NODE, wanted)
 
@@ -58,7 +60,7 @@ class FirstPublicationTest(TreeTestCase):
             [
                 f'PUT /resource_classes/{hosts.WAYS}',
                 f'PUT /resource_classes/{hosts.CLOS}',
-                f'PUT /traits/{provider.OWNER_TRAIT}',
+                f'PUT /traits/{host_provider.OWNER_TRAIT}',
                 f'PUT /traits/{hosts.CAT}',
             ],
             sorted(
@@ -87,7 +89,9 @@ class FirstPublicationTest(TreeTestCase):
         self.assert_published(shared)
 
     def test_without_the_compute_node_it_waits_and_says_so(self) -> None:
-        node = provider.Node(uuid=uuids.other, hypervisor_hostname='host2')
+        node = host_provider.Node(
+            uuid=uuids.other, hypervisor_hostname='host2'
+        )
 
         error = self.assertRaises(
             exception.NotFound,
@@ -103,7 +107,7 @@ class FirstPublicationTest(TreeTestCase):
     def test_one_that_is_refused_does_not_stop_the_others(self) -> None:
         bad = dataclasses.replace(
             hosts.make_wanted('BAD'),
-            inventories={'NO_SUCH_CLASS': inventory.Inventory(total=1)},
+            inventories={'NO_SUCH_CLASS': class_inventory.Inventory(total=1)},
         )
         below = hosts.make_wanted('BELOW', 'BAD', CUSTOM_LLC_WAYS=1)
         good = hosts.make_host()
@@ -127,7 +131,9 @@ class BulkTest(TreeTestCase):
         super().setUp()
         self.wanted = self.make_domains()
 
-    def make_domains(self, ways: int = 11) -> tuple[provider.Provider, ...]:
+    def make_domains(
+        self, ways: int = 11
+    ) -> tuple[host_provider.Provider, ...]:
         return (
             hosts.make_wanted('RDT', CUSTOM_RDT_CLOS=15),
             *(
@@ -359,7 +365,7 @@ class OperatorTest(TreeTestCase):
         )
         self.client.set_aggregates(hosts.L3_0, [uuids.agg], generation)
 
-    def assert_kept(self, *wanted: provider.Provider) -> None:
+    def assert_kept(self, *wanted: host_provider.Provider) -> None:
         self.assert_published(
             *(
                 dataclasses.replace(
@@ -542,7 +548,9 @@ class RestartTest(TreeTestCase):
             clock=fake_clock.FakeClock(),
         )
 
-    def restart(self, *wanted: provider.Provider) -> tree_writer.PublishResult:
+    def restart(
+        self, *wanted: host_provider.Provider
+    ) -> tree_writer.PublishResult:
         """Publish as a process that has just started."""
         self.writer = self.make_writer()
         return self.publish(*(wanted or self.wanted))
@@ -644,7 +652,7 @@ class RestartTest(TreeTestCase):
         while generation != before:
             generation = self.client.set_inventories(
                 hosts.L3_0,
-                {hosts.WAYS: inventory.Inventory(total=1 + generation)},
+                {hosts.WAYS: class_inventory.Inventory(total=1 + generation)},
                 generation,
             )
 
@@ -682,7 +690,7 @@ class RestartTest(TreeTestCase):
 
         self.assert_right_at_last()
 
-    def restore(self, backup: provider.Provider) -> None:
+    def restore(self, backup: host_provider.Provider) -> None:
         """Put what a backup of the database has of a provider back into it."""
         seen_now = self.client.get_provider(backup.rp_uuid)
         self.client.set_inventories(
@@ -969,8 +977,8 @@ class RemovalTest(TreeTestCase):
 
         self.assertEqual(
             {
-                'CUSTOM_OTHER': inventory.Inventory(total=3),
-                hosts.WAYS: inventory.Inventory(total=11, reserved=11),
+                'CUSTOM_OTHER': class_inventory.Inventory(total=3),
+                hosts.WAYS: class_inventory.Inventory(total=11, reserved=11),
             },
             self.read_ours()[hosts.L3_0].inventories,
         )
@@ -994,7 +1002,7 @@ class RemovalTest(TreeTestCase):
         self.client.ensure_resource_class('CUSTOM_OLD')
         self.client.set_inventories(
             hosts.L3_0,
-            {'CUSTOM_OLD': inventory.Inventory(total=3)},
+            {'CUSTOM_OLD': class_inventory.Inventory(total=3)},
             made.generation or 0,
         )
         self.publish()

@@ -8,9 +8,9 @@ import dataclasses
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import tree_writer
 from nova_ext_resources.testing import fake_clock
@@ -119,7 +119,7 @@ class RootTest(test_tree.TreeTestCase):
 
     def test_nothing_that_is_remembered_is_believed(self) -> None:
         self.writer = tree_writer.TreeWriter(
-            client.Client(self.make_adapter()),
+            placement_client.Client(self.make_adapter()),
             memory=provider_tree_cache.Memory(
                 f'{self.make_folder()}/ledger.sqlite'
             ),
@@ -150,14 +150,15 @@ class ConflictTest(test_tree.TreeTestCase):
 
         return act
 
-    def change(self, one: provider.Provider) -> provider.Provider:
+    def change(self, one: host_provider.Provider) -> host_provider.Provider:
         return dataclasses.replace(
             one,
             traits=one.traits | {'CUSTOM_NEW'},
             published_traits=frozenset({hosts.CAT, 'CUSTOM_NEW'}),
             aggregates=frozenset({uuids.agg}),
             inventories={
-                name: inventory.Inventory(total=5) for name in one.inventories
+                name: class_inventory.Inventory(total=5)
+                for name in one.inventories
             },
         )
 

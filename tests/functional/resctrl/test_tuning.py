@@ -17,7 +17,7 @@ import fixtures
 from nova_ext_resources.conf import reader
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.host.service import wiring
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.functional.resctrl import mounting
 from tests.unit import builders
@@ -81,7 +81,7 @@ class TuningTest(base.TestCase):
         return made
 
     def claim(self, made: wiring.HostService, server: str, cpu: int) -> None:
-        l3 = provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
+        l3 = host_provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
         asked = builders.make_request(
             {l3: {classes.BURST: 1}}, cpus=[cpu], asked={classes.BURST: 1}
         )

@@ -10,7 +10,7 @@ from unittest import mock
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import planned_hold
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import interval

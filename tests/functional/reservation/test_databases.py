@@ -16,7 +16,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import clock
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
@@ -30,7 +30,7 @@ from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_capacity
-from tests.unit.reservation.store import test_database
+from tests.unit.reservation.store import test_databases
 from tests.unit.reservation.store import test_limits
 from tests.unit.reservation.store import test_publications
 from tests.unit.reservation.store import test_purge
@@ -98,14 +98,14 @@ class ServerTests(racing.RaceTests):
     server: Any
 
     def test_alembic_finds_no_difference(self: Any) -> None:
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             context = migration.MigrationContext.configure(connection)
             found = autogenerate.compare_metadata(context, tables.METADATA)
 
         self.assertEqual([], found)
 
     def test_the_clock_of_the_server(self: Any) -> None:
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             found = clock.read_clock(connection)
 
         self.assertAlmostEqual(time.time(), found, delta=5)
@@ -141,8 +141,8 @@ class ServerTests(racing.RaceTests):
         """Let the server store what it can of what is too long."""
 
     def test_a_writer_that_does_not_end(self: Any) -> None:
-        self.patch(database_mod, 'BUSY_SECONDS', 1)
-        database = database_mod.Database(self.url)
+        self.patch(databases, 'BUSY_SECONDS', 1)
+        database = databases.Database(self.url)
         write = sa.update(tables.SHARDS).values(revision=1)
 
         def write_too() -> None:
@@ -175,16 +175,16 @@ class MariaDbTest(
     OnOneOfItsOwn,
     OnMariaDb,
     ServerTests,
-    test_database.RefusalsTest,
+    test_databases.RefusalsTest,
     test_purge.PurgeTest,
 ):
     def allow_all(self) -> None:
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             connection.execute(sa.text("SET GLOBAL sql_mode = ''"))
 
     def test_a_transaction_reads_the_same_twice(self) -> None:
         """Whatever the server does by default."""
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             connection.execute(
                 sa.text(
                     'SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED'
@@ -192,7 +192,7 @@ class MariaDbTest(
             )
         admission = stores.make_admission(self.url)
         self.admit(admission, 'one', racing.DURING)
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             before = progress.list_unfinished(connection)
             self.admit(admission, 'two', racing.DURING)
             after = progress.list_unfinished(connection)
@@ -205,7 +205,7 @@ class PostgresTest(
     OnOneOfItsOwn,
     OnPostgres,
     ServerTests,
-    test_database.RefusalsTest,
+    test_databases.RefusalsTest,
     test_purge.PurgeTest,
 ):
     pass

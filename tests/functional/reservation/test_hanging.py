@@ -6,7 +6,7 @@ import socket
 import time
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from tests import base
 
 #: The least that libpq takes.
@@ -21,7 +21,7 @@ class HangingTest(base.TestCase):
         self.address = f'127.0.0.1:{listening.getsockname()[1]}'
 
     def check(self, driver: str) -> None:
-        database = database_mod.Database(
+        database = databases.Database(
             f'{driver}://me:secret@{self.address}/name', SECONDS
         )
         begun = time.monotonic()

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.cmd import reservations
 from nova_ext_resources.reservation.site import loading
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import subscriptions
@@ -38,7 +38,7 @@ class NotificationsTest(test_reservations.ProgramTests):
             f'webhook_urls = http://127.0.0.1:{self.receiver.port}',
             'webhook_networks = 127.0.0.0/8',
         )
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         conf = reservations.read_conf(
             reservations.make_parser().parse_args(
                 [f'--config-file={self.config}']

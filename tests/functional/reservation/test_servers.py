@@ -16,11 +16,11 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
 from nova_ext_resources.reservation.site import loading
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.functional.virt import base
 from tests.unit.reservation import hosts
@@ -49,7 +49,7 @@ class ManagerTestCase(base.NovaTestCase):
         self.site = loading.ManagedSite(conf)
         self.site.__dict__['_compute'] = self.make_compute()
         self.url = f'sqlite:///{self.folder}/reservations.db'
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         migrated.make_tables(self.database)
         self.time = managers.Time(START)
 
@@ -69,7 +69,7 @@ class ManagerTestCase(base.NovaTestCase):
         )
         return compute.Compute(adapter.Adapter(own, service_type='compute'))
 
-    def reserve(self, at_end: request_mod.AtEnd) -> Any:
+    def reserve(self, at_end: plan_request.AtEnd) -> Any:
         self.admit(START, at_end=at_end)
         server = self.boot(self.make_flavor(hw__cpu_policy='shared'))
         slots.take(
@@ -115,7 +115,7 @@ class ManagerTestCase(base.NovaTestCase):
 class ServersTest(ManagerTestCase):
     def test_a_server_is_shelved_and_offloaded_at_the_end(self) -> None:
         self.flags(shelved_offload_time=-1)
-        server = self.reserve(request_mod.AtEnd.SHELVE)
+        server = self.reserve(plan_request.AtEnd.SHELVE)
         self.run_at(START)
 
         self.assertFalse(self.run_at(GOING))
@@ -136,7 +136,7 @@ class ServersTest(ManagerTestCase):
         self.assertTrue(self.site.has_allocations(server['id']))
 
     def test_a_server_is_deleted_at_the_end(self) -> None:
-        server = self.reserve(request_mod.AtEnd.DELETE)
+        server = self.reserve(plan_request.AtEnd.DELETE)
 
         self.assertFalse(self.run_at(GOING))
         self.wait_until(lambda: self.run_at(GOING + 1))
@@ -146,7 +146,7 @@ class ServersTest(ManagerTestCase):
         self.wait_until(lambda: self.site.find_server(server['id']) is None)
 
     def test_the_slot_of_a_server_that_is_deleted_is_free(self) -> None:
-        server = self.reserve(request_mod.AtEnd.KEEP)
+        server = self.reserve(plan_request.AtEnd.KEEP)
         self.run_at(START + 300)
         self.assertEqual([server['id'], None], self.list_consumers())
 
@@ -157,7 +157,7 @@ class ServersTest(ManagerTestCase):
         self.assertEqual([None, None], self.list_consumers())
 
     def test_the_user_may_see_all_servers(self) -> None:
-        self.reserve(request_mod.AtEnd.KEEP)
+        self.reserve(plan_request.AtEnd.KEEP)
 
         self.assertEqual('', self.site.find_missing_right())
         member = self.make_compute('member', 'member,reader')

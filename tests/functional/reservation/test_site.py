@@ -13,8 +13,8 @@ import fixtures
 from openstackclient import shell
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.site import hosts
@@ -40,17 +40,21 @@ class SiteTestCase(base.PlacementTestCase):
         ):
             self.make_root(rp_uuid, name)
         self.client.ensure_provider(uuids.device, 'one_device', uuids.one)
-        ratio = inventory.Inventory(
+        ratio = class_inventory.Inventory(
             total=4, reserved=1, allocation_ratio=2.0, max_unit=4
         )
         self.set_inventories(uuids.one, VCPU=ratio)
-        self.set_inventories(uuids.two, VCPU=inventory.Inventory(total=8))
         self.set_inventories(
-            uuids.device, **{SEATS: inventory.Inventory(total=3)}
+            uuids.two, VCPU=class_inventory.Inventory(total=8)
         )
-        self.set_inventories(uuids.pool, DISK_GB=inventory.Inventory(total=9))
+        self.set_inventories(
+            uuids.device, **{SEATS: class_inventory.Inventory(total=3)}
+        )
+        self.set_inventories(
+            uuids.pool, DISK_GB=class_inventory.Inventory(total=9)
+        )
         self.set('traits', uuids.device, ['CUSTOM_FAST'])
-        self.set('traits', uuids.pool, [provider.SHARING_TRAIT])
+        self.set('traits', uuids.pool, [host_provider.SHARING_TRAIT])
         for rp_uuid in (uuids.two, uuids.pool):
             self.set('aggregates', rp_uuid, [uuids.south])
 
@@ -59,7 +63,7 @@ class SiteTestCase(base.PlacementTestCase):
         getattr(self.client, f'set_{noun}')(rp_uuid, content, generation)
 
     def set_inventories(
-        self, rp_uuid: str, **inventories: inventory.Inventory
+        self, rp_uuid: str, **inventories: class_inventory.Inventory
     ) -> None:
         generation = self.client.get_provider(rp_uuid).generation or 0
         self.client.set_inventories(rp_uuid, inventories, generation)
@@ -245,7 +249,7 @@ class CommandLineTest(SiteTestCase):
         self.assertEqual('cancelled', gone['state'])
 
     def test_what_one_server_may_have_of_a_provider(self) -> None:
-        few = inventory.Inventory(total=8, max_unit=2)
+        few = class_inventory.Inventory(total=8, max_unit=2)
         self.set_inventories(uuids.two, VCPU=few)
 
         status, _output, errors = self.run_command(
@@ -280,7 +284,7 @@ class CommandLineTest(SiteTestCase):
             name = f'more-{self.hosts}'
             root = getattr(uuids, name)
             self.make_root(root, name)
-            self.set_inventories(root, VCPU=inventory.Inventory(total=8))
+            self.set_inventories(root, VCPU=class_inventory.Inventory(total=8))
             self.allocate(
                 getattr(uuids, f'server {name}'),
                 resources={root: {'VCPU': 1}},
@@ -289,7 +293,7 @@ class CommandLineTest(SiteTestCase):
                 rp_uuid = getattr(uuids, f'{name} {device}')
                 self.client.ensure_provider(rp_uuid, f'{name}_{device}', root)
                 self.set_inventories(
-                    rp_uuid, **{SEATS: inventory.Inventory(total=3)}
+                    rp_uuid, **{SEATS: class_inventory.Inventory(total=3)}
                 )
 
     def count_requests(self, line: str) -> int:

@@ -14,10 +14,10 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import stats
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
@@ -116,16 +116,24 @@ class UnitsTest(base.PlacementTestCase):
                 ),
             )
         )
-        self.set_inventories(uuids.root, VCPU=inventory.Inventory(total=8))
+        self.set_inventories(
+            uuids.root, VCPU=class_inventory.Inventory(total=8)
+        )
         self.set_inventories(
             uuids.rdt,
-            **{CLOS: inventory.Inventory(total=4, reserved=len(self.entries))},
+            **{
+                CLOS: class_inventory.Inventory(
+                    total=4, reserved=len(self.entries)
+                )
+            },
         )
-        self.set_inventories(uuids.l3, **{WAYS: inventory.Inventory(total=8)})
+        self.set_inventories(
+            uuids.l3, **{WAYS: class_inventory.Inventory(total=8)}
+        )
         self.allocate(consumer, {uuids.l3: {WAYS: count}})
 
     def set_inventories(
-        self, rp_uuid: str, **inventories: inventory.Inventory
+        self, rp_uuid: str, **inventories: class_inventory.Inventory
     ) -> None:
         generation = self.client.get_provider(rp_uuid).generation or 0
         self.client.set_inventories(rp_uuid, inventories, generation)

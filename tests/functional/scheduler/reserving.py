@@ -18,7 +18,7 @@ from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler.reservation import filter as filter_mod
@@ -63,7 +63,7 @@ class ReservingTestCase(scheduling.TestCase):
         self.set_time(0)
         self.caller: dict[str, Any] = {}
         self.url = f'sqlite:///{self.make_folder()}/reservations.db'
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         migrated.make_tables(self.database)
         self.used: dict[str, int] = {}
         self.filter = self.make_filter()

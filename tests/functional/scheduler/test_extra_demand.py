@@ -10,7 +10,7 @@ from nova import exception as nova_exc
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.reservation import host as host_mod
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.scheduler.hooks import request_context
 from nova_ext_resources.scheduler import request
 from tests.functional.scheduler import reserving
@@ -103,7 +103,7 @@ class ExtraDemandTest(reserving.ReservingTestCase):
         self.reserve(
             during=reserving.hours(0, 1),
             vcpus=1,
-            at_end=request_mod.AtEnd.DELETE,
+            at_end=plan_request.AtEnd.DELETE,
         )
 
         self.boot(VCPU=1, CUSTOM_GPU=4)
@@ -113,7 +113,7 @@ class ExtraDemandTest(reserving.ReservingTestCase):
         self.reserve(
             during=reserving.hours(0, 3),
             vcpus=1,
-            at_end=request_mod.AtEnd.DELETE,
+            at_end=plan_request.AtEnd.DELETE,
         )
 
         self.assertRaises(

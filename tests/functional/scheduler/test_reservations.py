@@ -27,8 +27,8 @@ from nova_ext_resources.conf import reservation
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler.hooks import claim_hook
@@ -236,7 +236,7 @@ class OthersTest(reserving.ReservingTestCase):
             ['b'], self.run_filter(self.make_hosts(4), self.make_spec())
         )
         self.used = {'a': 5}
-        self.set_time(promises_mod.CLAIM_SECONDS / reserving.HOUR)
+        self.set_time(promise_ledger.CLAIM_SECONDS / reserving.HOUR)
 
         self.assertEqual(
             ['a', 'b'], self.run_filter(self.make_hosts(2), self.make_spec())
@@ -997,7 +997,7 @@ class RemovedTest(reserving.ReservingTestCase):
         patch.start()
         self.placement = Placement()
 
-    def lease(self, at_end: request_mod.AtEnd) -> None:
+    def lease(self, at_end: plan_request.AtEnd) -> None:
         self.reserve(during=reserving.hours(0, 2), vcpus=5, at_end=at_end)
         self.reserve('next', during=reserving.hours(2, 4), vcpus=8)
         self.run_filter(
@@ -1029,7 +1029,7 @@ class RemovedTest(reserving.ReservingTestCase):
         )
 
     def test_what_both_have_is_counted_once(self) -> None:
-        self.lease(request_mod.AtEnd.DELETE)
+        self.lease(plan_request.AtEnd.DELETE)
         self.placement.claim('leased', 'a', 5)
 
         # Five are held now, and three more are needed then.
@@ -1037,14 +1037,14 @@ class RemovedTest(reserving.ReservingTestCase):
         self.assertTrue(self.boot(8))
 
     def test_a_server_that_stays_is_in_the_way(self) -> None:
-        self.lease(request_mod.AtEnd.KEEP)
+        self.lease(plan_request.AtEnd.KEEP)
         self.placement.claim('leased', 'a', 5)
 
         self.assertIsNone(self.boot(4))
         self.assertTrue(self.boot(3))
 
     def test_what_it_does_not_hold_it_does_not_give_back(self) -> None:
-        self.lease(request_mod.AtEnd.DELETE)
+        self.lease(plan_request.AtEnd.DELETE)
 
         # It was not there when it was looked at first.
         self.assertFalse(self.boot(9))

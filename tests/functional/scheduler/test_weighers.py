@@ -9,7 +9,7 @@ from unittest import mock
 from nova import objects
 from nova.scheduler import weights as nova_weights
 
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.scheduler import request
 from tests.functional.scheduler import reserving
 from tests.functional.scheduler import scheduling
@@ -49,7 +49,7 @@ class WeigherTestCase(scheduling.TestCase):
     def test_a_host_that_takes_none_now_is_as_a_full_one(self) -> None:
         refusing = dataclasses.replace(
             builders.make_view(),
-            constraints=constraints.Constraints(
+            constraints=host_constraints.Constraints(
                 refused={builders.WAYS: 'resctrl_missing'}
             ),
         )

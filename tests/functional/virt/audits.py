@@ -10,8 +10,8 @@ from typing import Any
 
 from placement import db_api
 
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from tests.functional.virt import commands
 from tests.functional.virt import pools
@@ -32,7 +32,7 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
         self.flags(cores=-1, instances=-1, ram=-1, group='quota')
         self.set_pool(total=TOTAL)
         self.publish_when_read()
-        self.client = client.Client(self.make_placement())
+        self.client = placement_client.Client(self.make_placement())
         self.install()
 
     def migrate_live(self, server: Any, host: str | None = None) -> Any:
@@ -82,7 +82,7 @@ class AuditTestCase(commands.Commands, pools.PoolTestCase):
         return str(self.get_host(host).node.uuid)
 
     def find_provider(self, host: str, key: str) -> str:
-        return provider.make_rp_uuid(self.find_node(host), key)
+        return host_provider.make_rp_uuid(self.find_node(host), key)
 
     def find_seats(self, host: str) -> str:
         """Return the provider of a host that has its seats."""

@@ -19,7 +19,7 @@ import requests
 
 from nova_ext_resources.host.service import wiring
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import root_inventory
 from nova_ext_resources.virt.driver import fake
 from tests.functional.virt import base

@@ -14,8 +14,8 @@ from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.host.service import agent as agent_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import provider_tree_cache
 from nova_ext_resources.placement.publish import tree_writer
 from tests.functional.virt import backends
@@ -45,7 +45,7 @@ class AgentTest(backends.Static):
         conf: cfg.ConfigOpts = reader.read_conf(
             [str(self.folder / 'ext.conf')], [], host
         )
-        node = provider.Node(
+        node = host_provider.Node(
             uuid=self._get_provider_uuid_by_host(host),
             hypervisor_hostname=host,
         )
@@ -229,11 +229,11 @@ class AgentTest(backends.Static):
 
     def test_what_others_have_published_stays(self) -> None:
         agent = self.agents['host1']
-        other = provider.Provider(
-            rp_uuid=provider.make_rp_uuid(agent.host.node.uuid, 'OTHER'),
+        other = host_provider.Provider(
+            rp_uuid=host_provider.make_rp_uuid(agent.host.node.uuid, 'OTHER'),
             name='host1_OTHER',
             parent_uuid=agent.host.node.uuid,
-            inventories={'CUSTOM_OTHER': inventory.Inventory(total=3)},
+            inventories={'CUSTOM_OTHER': class_inventory.Inventory(total=3)},
         )
         writer = tree_writer.TreeWriter(agent.publisher._writer._client)
         writer.publish(agent.host.node, [other], may_delete=False)

@@ -17,9 +17,9 @@ from nova.tests import fixtures as nova_fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc.audit import repair as repair_mod
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
 from tests.functional.virt import audits
 from tests.functional.virt import moving
 from tests.functional.virt import pools
@@ -585,7 +585,7 @@ class MendedTest(SeedsTestCase):
 
     def test_marks_and_ties(self) -> None:
         tie = self.find_provider('host1', 'POOL_rack1')
-        mark = frozenset({provider.OWNER_TRAIT})
+        mark = frozenset({host_provider.OWNER_TRAIT})
         for name, kind, rp_uuid, noun, value in (
             ('no mark', 'not_marked', self.seats['host1'], 'traits', ()),
             ('no mark of a tie', 'not_marked', tie, 'traits', ()),
@@ -651,7 +651,9 @@ class ProvidersTest(SeedsTestCase):
         node = self.find_node('host1')
         traits = self.client.get_provider(node).traits
         self.allocate(uuids.gone, {node: {'VCPU': 1}})
-        with self.replaced(node, 'traits', traits | {provider.OWNER_TRAIT}):
+        with self.replaced(
+            node, 'traits', traits | {host_provider.OWNER_TRAIT}
+        ):
             before = self.read_records()
             self.assertEqual((0, []), self.repair())
             self.assertEqual(before, self.read_records())
@@ -665,7 +667,7 @@ class ProvidersTest(SeedsTestCase):
                 ('pool_not_reached', 'POOL_rack1', GB, 2),
                 ('not_allocated', '', GB, 2),
             )
-        traits = {provider.OWNER_TRAIT}
+        traits = {host_provider.OWNER_TRAIT}
         with self.replaced(RACK1, 'traits', traits):
             self.check('not shared', ('pool_untied', 'POOL_rack1', '', 0))
 
@@ -682,7 +684,7 @@ class ProvidersTest(SeedsTestCase):
         self.client.ensure_provider(uuids.root, 'gone', None)
         pool = dataclasses.replace(audits.RACK1, name='rack9')
         key = pool.rp_name
-        gone = provider.make_rp_uuid(uuids.root, 'L3_0')
+        gone = host_provider.make_rp_uuid(uuids.root, 'L3_0')
         tie = self.find_provider('host1', key)
         node = self.find_node('host1')
         for name, rp_uuid, parent, found in (
@@ -695,7 +697,9 @@ class ProvidersTest(SeedsTestCase):
             self.set(
                 rp_uuid,
                 'traits',
-                pool.all_traits if name == key else {provider.OWNER_TRAIT},
+                pool.all_traits
+                if name == key
+                else {host_provider.OWNER_TRAIT},
             )
             if name == key:
                 self.set(
@@ -714,7 +718,7 @@ class ProvidersTest(SeedsTestCase):
 
         What nobody has there may be of a server of another Nova.
         """
-        seats = {SEAT: inventory.Inventory(total=5)}
+        seats = {SEAT: class_inventory.Inventory(total=5)}
         self.set(rp_uuid, 'inventories', seats)
         self.allocate(self.uuid, {rp_uuid: {SEAT: 2}})
         self.check(

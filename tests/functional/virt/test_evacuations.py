@@ -11,7 +11,7 @@ from nova import objects
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.virt.facts import consumer_roles
 from tests.functional.virt import base
 from tests.functional.virt import breaking
@@ -33,7 +33,7 @@ class EvacuationTestCase(base.NovaTestCase):
 
     def make_rp_uuid(self, host: str, key: str) -> str:
         node = self.services[host].driver._ext.host.node
-        return provider.make_rp_uuid(node.uuid, key)
+        return host_provider.make_rp_uuid(node.uuid, key)
 
     def list_allocated(self, host: str) -> dict[str, dict[str, int]]:
         """Return what placement has for the server below one host."""
@@ -41,7 +41,7 @@ class EvacuationTestCase(base.NovaTestCase):
         keys = {
             node.uuid: host,
             **{
-                provider.make_rp_uuid(node.uuid, key): key
+                host_provider.make_rp_uuid(node.uuid, key): key
                 for key in ('RDT', 'L3_0', 'L3_1')
             },
         }

@@ -10,7 +10,7 @@ from nova import objects
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.testing import resctrl
 from tests.functional.virt import base
 
@@ -61,7 +61,7 @@ class FailingHostTestCase(base.NovaTestCase):
         self.publish(self.services[self.broken])
 
         snapshot = ext.health.snapshot()
-        self.assertIs(health.HealthStatus.FAILING, snapshot.status)
+        self.assertIs(host_health.HealthStatus.FAILING, snapshot.status)
         self.assertEqual(self.ALARM, self.read_refused(self.broken)[WAYS])
         self.assertEqual({}, self.read_refused(self.other))
         self.assertEqual(

@@ -16,7 +16,7 @@ from nova.virt import fake as nova_fake
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.testing import fake_clock
 from nova_ext_resources.virt.driver import fake
 from tests.functional.virt import backends
@@ -168,10 +168,10 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
         self.assert_named('host1', self.server, migration)
 
     def test_so_it_is_when_placement_was_away(self) -> None:
-        read = client.Client.get_allocations
+        read = placement_client.Client.get_allocations
         uuids: list[str] = []
 
-        def fail_once(made: client.Client, uuid: str) -> Any:
+        def fail_once(made: placement_client.Client, uuid: str) -> Any:
             uuids.append(uuid)
             if uuids.count(uuid) == 1:
                 raise exception.PlacementUnavailable(
@@ -181,7 +181,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
 
         self.useFixture(
             fixtures.MockPatchObject(
-                client.Client, 'get_allocations', fail_once
+                placement_client.Client, 'get_allocations', fail_once
             )
         )
 

@@ -6,7 +6,7 @@ import fixtures
 from nova import context as nova_context
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests.functional.virt import backends
 from tests.functional.virt import moves
 from tests.functional.virt import moving
@@ -82,7 +82,7 @@ class OtherDomainTestCase(backends.Rmd):
         node = self.get_host(self.DESTINATION).node
         self.useFixture(
             moving.OneDomainFirst(
-                provider.make_rp_uuid(node.uuid, f'L3_{cell.id}')
+                host_provider.make_rp_uuid(node.uuid, f'L3_{cell.id}')
             )
         )
 

@@ -13,7 +13,7 @@ from dev.bench.harness import leased
 from dev.bench.harness import leases
 from dev.bench.harness import peers
 from dev.bench.harness import planning
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import records
 from tests import base
 from tests.unit.reservation import hosts
@@ -85,7 +85,7 @@ class AdmittingTest(base.TestCase):
         return peer
 
     def list_records(self) -> dict[str, records.Record]:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         self.addCleanup(database.close)
         with database.transaction() as connection:
             found = records.list_records(connection, leases.NOW)

@@ -19,10 +19,10 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.policy import constraints as of_resctrl
 from nova_ext_resources.drivers.rmd import constraints as of_rmd
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -33,10 +33,10 @@ TRACKERS = builders.make_trackers()
 CPUS = ('0-2', '3-5')
 CELLS = (frozenset({0, 1, 2}), frozenset({3, 4, 5}))
 
-RULES: tuple[Mapping[str, constraints.ClassConstraints], ...] = (
+RULES: tuple[Mapping[str, host_constraints.ClassConstraints], ...] = (
     {},
     of_rmd.CONSTRAINTS,
-    constraints.unite(
+    host_constraints.unite(
         [
             of_resctrl.CONSTRAINTS,
             of_resctrl.make_code_constraints({builders.WAYS: 2}),
@@ -53,7 +53,7 @@ def make_host(
     percent: Sequence[int],
     clos: int,
     follows: bool,
-    rules: Mapping[str, constraints.ClassConstraints],
+    rules: Mapping[str, host_constraints.ClassConstraints],
 ) -> host_view.HostView:
     tracked = {(builders.RDT, builders.CLOS): builders.make_count(clos)}
     for i, rp_uuid in enumerate(builders.DOMAINS):
@@ -79,7 +79,7 @@ def make_host(
             )
     return host_view.HostView(
         tracked=tracked,
-        constraints=constraints.Constraints(
+        constraints=host_constraints.Constraints(
             enforcers=frozenset({'rmd'}), classes=rules
         ),
     )
@@ -133,7 +133,7 @@ needs = st.builds(
 
 
 def list_allocations(
-    needed: requirement.Requirement,
+    needed: requirements.Requirement,
 ) -> list[dict[str, dict[str, int]]]:
     """Return all that placement would offer, one provider per class."""
     found = []
@@ -160,7 +160,7 @@ def make_candidate(allocations: Mapping[str, Any]) -> dict[str, Any]:
 
 def list_kept(
     host: host_view.HostView,
-    needed: requirement.Requirement,
+    needed: requirements.Requirement,
     offered: Sequence[Mapping[str, Any]],
     *,
     sizes: candidates.Sizes,
@@ -177,7 +177,7 @@ def list_kept(
 
 def ask(
     host: host_view.HostView,
-    needed: requirement.Requirement,
+    needed: requirements.Requirement,
     allocations: Mapping[str, Mapping[str, int]],
     may_move: bool = True,
     **fields: Any,
@@ -191,7 +191,7 @@ def ask(
 class TestDrift(base.TestCase):
     @hypothesis.given(host=hosts, needed=needs)
     def test_a_floating_or_mixed_server(
-        self, host: host_view.HostView, needed: requirement.Requirement
+        self, host: host_view.HostView, needed: requirements.Requirement
     ) -> None:
         offered = list_allocations(needed)
 
@@ -215,7 +215,7 @@ class TestDrift(base.TestCase):
     def test_a_pinned_server(
         self,
         host: host_view.HostView,
-        needed: requirement.Requirement,
+        needed: requirements.Requirement,
         free: tuple[frozenset[int], ...],
         size: int,
         is_numa: bool,
@@ -254,7 +254,7 @@ class TestDrift(base.TestCase):
     def test_a_pinned_server_of_two_guest_cells(
         self,
         host: host_view.HostView,
-        needed: requirement.Requirement,
+        needed: requirements.Requirement,
         sizes: tuple[int, int],
     ) -> None:
         offered = list_allocations(needed)
@@ -266,7 +266,7 @@ class TestDrift(base.TestCase):
 
     @hypothesis.given(host=hosts, needed=needs)
     def test_the_one_candidate_that_placement_offers(
-        self, host: host_view.HostView, needed: requirement.Requirement
+        self, host: host_view.HostView, needed: requirements.Requirement
     ) -> None:
         offered = [{builders.L3_0: dict(needed.resources)}]
 

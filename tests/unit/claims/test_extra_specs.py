@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import requirements
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies  # noqa: F401
@@ -81,7 +81,7 @@ BAD_KEYS = (
 )
 
 
-def parse(**specs: str) -> requirement.Requirement:
+def parse(**specs: str) -> requirements.Requirement:
     return extra_specs.parse(specs, GRAMMAR)
 
 
@@ -120,7 +120,7 @@ class TestAmounts(Refusals):
         )
 
     def test_the_bounds_are_placements(self) -> None:
-        for text in ('1', str(inventory.MAX_INT)):
+        for text in ('1', str(class_inventory.MAX_INT)):
             with self.subTest(text=text):
                 made = parse(**{AMOUNT: text})
                 self.assertEqual({builders.WAYS: int(text)}, made.resources)
@@ -163,13 +163,13 @@ class TestAmounts(Refusals):
 
         self.assertEqual(
             (
-                requirement.RequestGroup(
+                requirements.RequestGroup(
                     suffix='', resources={builders.WAYS: 4}
                 ),
-                requirement.RequestGroup(
+                requirements.RequestGroup(
                     suffix='1', resources={builders.WAYS: 3}
                 ),
-                requirement.RequestGroup(
+                requirements.RequestGroup(
                     suffix='_B',
                     resources={builders.WAYS: 2, builders.CLOS: 1},
                 ),
@@ -189,7 +189,7 @@ class TestAmounts(Refusals):
             }
         )
 
-        self.assertEqual(requirement.Requirement(thread_policy=''), made)
+        self.assertEqual(requirements.Requirement(thread_policy=''), made)
         extra_specs.check('hw:cpu_policy', 'x', GRAMMAR)
 
 

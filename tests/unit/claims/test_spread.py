@@ -12,9 +12,9 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources.claims import spread
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from tests import base
 from tests.unit import builders
 from tests.unit.claims import test_decide
@@ -30,7 +30,7 @@ def make_host(host: host_view.HostView | None = None) -> host_view.HostView:
     """Make a host of four caches, with four CPUs each, that spreads."""
     return dataclasses.replace(
         host or test_siblings.make_host(),
-        constraints=constraints.Constraints(spreads_pins=True),
+        constraints=host_constraints.Constraints(spreads_pins=True),
     )
 
 
@@ -244,7 +244,7 @@ class AgainTest(base.TestCase):
         )
 
     def test_the_units_are_those_of_its_own_flavor(self) -> None:
-        made = requirement.Requirement(
+        made = requirements.Requirement(
             groups=builders.make_requirement(_={WAYS: 4}).groups
         )
 

@@ -10,18 +10,18 @@ import fixtures
 
 from nova_ext_resources.cmd import agent
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from tests import base
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def make_health(*names: str) -> health.HostHealth:
+def make_health(*names: str) -> host_health.HostHealth:
     """Make the health of a host with alarms of these names."""
-    return health.HostHealth(
+    return host_health.HostHealth(
         host='cpu1',
         at=NOW,
-        status=health.HealthStatus.FAILING,
+        status=host_health.HealthStatus.FAILING,
         parts=(),
         alarms=tuple(
             alarm.Alarm(name=name, subject='', text='', since=NOW)

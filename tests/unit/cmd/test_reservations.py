@@ -12,7 +12,7 @@ import sys
 import time
 
 from nova_ext_resources.cmd import reservations
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import schema
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
@@ -119,7 +119,7 @@ class OnceTest(ProgramTests):
             )
 
             self.assertEqual(0, done.returncode, done.stderr)
-        schema.check(database.Database(url))
+        schema.check(databases.Database(url))
 
     def test_tables_of_a_database_that_is_away(self) -> None:
         self.write(url='sqlite:////nowhere/x.db')
@@ -237,7 +237,7 @@ class DaemonTest(ProgramTests):
     def test_options_are_read_again(self) -> None:
         self.wait_for('the last pass succeeded')
         other = self.make_url()
-        schema.upgrade(database.Database(other))
+        schema.upgrade(databases.Database(other))
         self.write('interval = 0')
 
         self.process.send_signal(signal.SIGHUP)

@@ -17,14 +17,14 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
 from tests import base
 from tests.unit import builders
 
-NODE = provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host-1')
+NODE = host_provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host-1')
 
 
 class InventoryProviderContract(base.TestCase):
@@ -54,7 +54,7 @@ class InventoryProviderContract(base.TestCase):
             self.conf.set_override(name, value, f'ext_resources_{self.name}')
         return options
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         found = self.make_plugin().discover()
         self.assertNotEqual((), found)
         return found
@@ -115,7 +115,7 @@ class InventoryProviderContract(base.TestCase):
     def test_each_inventory_is_one(self) -> None:
         for one in self.discover():
             for given in one.inventories.values():
-                self.assertIsInstance(given, inventory.Inventory)
+                self.assertIsInstance(given, class_inventory.Inventory)
 
     def test_parents_come_before_children(self) -> None:
         seen: set[str | None] = {None}
@@ -152,7 +152,7 @@ class InventoryProviderContract(base.TestCase):
 
     def test_traits_are_placements_and_not_the_owners(self) -> None:
         for one in self.discover():
-            self.assertNotIn(provider.OWNER_TRAIT, one.traits)
+            self.assertNotIn(host_provider.OWNER_TRAIT, one.traits)
             for trait in one.traits:
                 self.assertTrue(re.fullmatch('[A-Z0-9_]{1,255}', trait))
 

@@ -16,8 +16,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import publication
 from tests.unit.host import with_host
 
@@ -31,7 +31,7 @@ THIRD = uuidsentinel.third
 
 def find_inventory(
     host: manager.HostManager, rp_uuid: str, resource_class: str
-) -> inventory.Inventory:
+) -> class_inventory.Inventory:
     tree = {one.rp_uuid: one for one in host.providers()}
     return tree[rp_uuid].inventories[resource_class]
 

@@ -17,8 +17,8 @@ from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins as plugins_mod
 from tests.unit import builders
@@ -37,7 +37,7 @@ OTHER = uuidsentinel.other
 class Licences(base.InventoryProvider):
     """Offers four seats, and any number of providers of a plugin's own."""
 
-    found: ClassVar[tuple[provider.HostProvider, ...]] = (
+    found: ClassVar[tuple[host_provider.HostProvider, ...]] = (
         builders.make_host_provider(
             inventories={SEATS: builders.make_inventory(4)}
         ),
@@ -46,11 +46,11 @@ class Licences(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (builders.make_definition(),)
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         return self.found
 
 
-LICENCES = provider.make_rp_uuid(with_host.NODE.uuid, 'LICENCES')
+LICENCES = host_provider.make_rp_uuid(with_host.NODE.uuid, 'LICENCES')
 
 
 def load_licences(
@@ -511,7 +511,7 @@ class PublishedTest(with_host.HostTestCase):
         super().setUp()
         self.host = self.make_noop_host(reserved_ways=1)
 
-    def published(self) -> dict[str, provider.Provider]:
+    def published(self) -> dict[str, host_provider.Provider]:
         return {one.name: one for one in self.host.providers()}
 
     def test_the_tree_hangs_below_the_compute_node(self) -> None:
@@ -521,7 +521,7 @@ class PublishedTest(with_host.HostTestCase):
         self.assertEqual(with_host.NODE.uuid, tree['host1_RDT'].parent_uuid)
         self.assertEqual(RDT, tree['host1_L3_1'].parent_uuid)
         for one in tree.values():
-            self.assertIn(provider.OWNER_TRAIT, one.traits)
+            self.assertIn(host_provider.OWNER_TRAIT, one.traits)
 
     def test_a_class_of_service_that_nobody_allocated_is_reserved(
         self,
@@ -586,9 +586,9 @@ class PublishedTest(with_host.HostTestCase):
 
         self.assertEqual(
             {
-                (DOMAINS[0], WAYS): reserved.Reserved(host=1),
-                (DOMAINS[1], WAYS): reserved.Reserved(host=1),
-                (RDT, CLOS): reserved.Reserved(host=2),
+                (DOMAINS[0], WAYS): reserved_units.Reserved(host=1),
+                (DOMAINS[1], WAYS): reserved_units.Reserved(host=1),
+                (RDT, CLOS): reserved_units.Reserved(host=2),
             },
             found,
         )
@@ -613,7 +613,7 @@ class BigHostTest(with_host.HostTestCase):
                 for number in range(self.count)
             )
 
-        def discover(self) -> tuple[provider.HostProvider, ...]:
+        def discover(self) -> tuple[host_provider.HostProvider, ...]:
             return (
                 builders.make_host_provider(
                     inventories={

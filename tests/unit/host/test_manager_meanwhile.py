@@ -18,7 +18,7 @@ from nova_ext_resources.host import manager
 from nova_ext_resources.host.reconcile.rules import drift
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
 from tests.unit import builders
@@ -37,7 +37,7 @@ PAUSE = 0.2
 #: Seconds after which a thread hangs.
 WAIT = 60.0
 
-LICENCES = provider.make_rp_uuid(with_host.NODE.uuid, 'LICENCES')
+LICENCES = host_provider.make_rp_uuid(with_host.NODE.uuid, 'LICENCES')
 
 
 class ActingEnforcer(base.Enforcer):
@@ -102,7 +102,7 @@ class SeatsInUse(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (builders.make_definition(),)
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         act, self.before = self.before, None
         if act is not None:
             act()

@@ -8,7 +8,7 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import manager
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import cpu
 from tests.unit.host import with_host
@@ -47,7 +47,7 @@ class NodeTraitsTest(with_host.HostTestCase):
 
     def assert_reported(self, added: set[str], removed: set[str]) -> None:
         self.assertEqual(
-            provider.NodeTraits(
+            host_provider.NodeTraits(
                 added=frozenset(added), removed=frozenset(removed)
             ),
             self.host.node_traits,

@@ -12,14 +12,14 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources import plugins
 from tests.unit import builders
 from tests.unit.host import with_host
 
 SEATS = builders.SEATS
 
-STATIC = provider.make_rp_uuid(with_host.NODE.uuid, 'STATIC')
+STATIC = host_provider.make_rp_uuid(with_host.NODE.uuid, 'STATIC')
 
 GOOD = f"""
 resources:
@@ -94,9 +94,9 @@ class BrokenDefinitionTest(StaticHostTestCase):
 
         (one,) = self.restart().providers()
 
-        self.assertEqual({provider.OWNER_TRAIT}, one.traits)
+        self.assertEqual({host_provider.OWNER_TRAIT}, one.traits)
         self.assertEqual(
-            {provider.OWNER_TRAIT, 'CUSTOM_FAST'}, one.published_traits
+            {host_provider.OWNER_TRAIT, 'CUSTOM_FAST'}, one.published_traits
         )
 
     def test_while_it_runs_the_former_one_stays_and_it_is_reported(

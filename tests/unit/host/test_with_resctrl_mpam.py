@@ -10,8 +10,8 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import shape as shape_mod
 from tests.unit.host import with_host
@@ -76,7 +76,7 @@ class MpamTestCase(with_resctrl.ResctrlHostTestCase):
         bits: int = 0,
         step: int = 0,
         show: Callable[[int, int], int] = to_nearest,
-    ) -> inventory.Inventory:
+    ) -> class_inventory.Inventory:
         """Make a host, and return what it offers of memory bandwidth.
 
         :param bits: its kernel keeps bandwidth in ``2 ** bits`` bands
@@ -120,7 +120,7 @@ class MpamTestCase(with_resctrl.ResctrlHostTestCase):
 
         files.read = read_rounded
 
-    def start_each(self, key: str, given: inventory.Inventory) -> int:
+    def start_each(self, key: str, given: class_inventory.Inventory) -> int:
         """Start a server with each amount that placement may allocate."""
         amounts = [
             amount
@@ -294,7 +294,7 @@ class SparseTest(MpamTestCase):
                 SERVER,
                 cpus=frozenset({1}),
                 allocations={
-                    provider.make_rp_uuid(with_host.NODE.uuid, 'L3_1'): {
+                    host_provider.make_rp_uuid(with_host.NODE.uuid, 'L3_1'): {
                         WAYS: 10
                     }
                 },

@@ -12,7 +12,7 @@ from nova_ext_resources.inspection import rows
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.reservation import publication
 from tests.unit import builders
 from tests.unit.host import with_resctrl
@@ -52,7 +52,7 @@ class PictureTest(with_resctrl.ResctrlHostTestCase):
 
     def make_provider(
         self,
-        one: provider.Provider,
+        one: host_provider.Provider,
         held: dict[tuple[str, str], dict[str, int]],
     ) -> host_tree.TreeProvider:
         return host_tree.TreeProvider(

@@ -24,8 +24,8 @@ from nova_ext_resources.host.service import health
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests import rmd_groups
@@ -56,7 +56,7 @@ class LostTestCase(with_host.RmdHostTestCase):
             uuid,
             cpus=frozenset({cpu}),
             allocations={DOMAINS[0]: {resource_class: 1}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
         )
 
     def start_rmd_again(self) -> None:
@@ -298,7 +298,7 @@ class ClassesTest(LostTestCase):
         self.assert_agreement(self.host)
         self.assertEqual({1, 2}, self.simulator.group_of(OTHER).cpus)
 
-    def find_ways(self) -> inventory.Inventory:
+    def find_ways(self) -> class_inventory.Inventory:
         return backend.find_inventory(self.host, DOMAINS[0], with_host.WAYS)
 
     def test_a_plugin_that_fails_is_tried_once(self) -> None:
@@ -318,7 +318,7 @@ class ClassesTest(LostTestCase):
             self.host,
             SERVER,
             cpus=frozenset({4 + number}),
-            requirement=requirement.Requirement(
+            requirement=requirements.Requirement(
                 enforcers={'rmd': {'pstate_ratio': '1.5'}}
             ),
         )
@@ -581,7 +581,7 @@ class KernelTest(LostTestCase):
             self.host,
             SERVER,
             allocations={DOMAINS[0]: {classes.WAYS: 2, classes.PERCENT: 30}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
         )
 
     def test_bandwidth_that_was_not_applied_is_noticed(self) -> None:

@@ -13,7 +13,7 @@ from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources import exception
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import backend
 from tests.unit.host import late_rmd
@@ -57,7 +57,7 @@ class RmdPoolsTestCase(with_host.RmdHostTestCase):
             uuid,
             cpus=frozenset({1 + number}),
             allocations={DOMAINS[0]: dict(held or SERVERS[uuid])},
-            requirement=requirement.Requirement(attributes=attributes or {}),
+            requirement=requirements.Requirement(attributes=attributes or {}),
         )
 
     def run_all(self) -> None:

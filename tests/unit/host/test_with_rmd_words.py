@@ -9,7 +9,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.host import with_host
 
@@ -86,7 +86,7 @@ class EscapedTest(WordsTestCase):
             self.host,
             SERVER,
             allocations={with_host.DOMAINS[0]: {classes.SHARED: 1}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
         )
 
         self.assertNotIn('\x1b', str(err) + self.log.output)
@@ -129,7 +129,7 @@ class NoClassTest(WordsTestCase):
             SERVER,
             cpus=frozenset({9}),
             allocations={with_host.DOMAINS[0]: {classes.SHARED: 1}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
         )
         return str(err)
 

@@ -23,7 +23,7 @@ from nova_ext_resources.host.ledger import ledger
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from tests.unit.host import with_host
 
 SERVERS = [f'00000000-0000-4000-8000-{number:012}' for number in range(7)]
@@ -121,7 +121,7 @@ class Walk(stateful.RuleBasedStateMachine):
         request = assignment.ClaimRequest(
             consumer_uuid=uuid,
             allocations={with_host.DOMAINS[domain]: {kind: amount}},
-            requirement=requirement.Requirement(enforcers=wishes),
+            requirement=requirements.Requirement(enforcers=wishes),
             cpus=frozenset({SERVERS.index(uuid) + 1 + 12 * domain}),
         )
         try:

@@ -23,7 +23,7 @@ from nova_ext_resources.host import manager
 from nova_ext_resources.host import nova_compute
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources import plugins as plugins_mod
 from nova_ext_resources.testing import rmd_simulator
@@ -35,7 +35,7 @@ WAYS = builders.WAYS
 CLOS = builders.CLOS
 
 #: The same in every process.
-NODE = provider.Node(
+NODE = host_provider.Node(
     uuid='99999999-9999-4999-8999-999999999999', hypervisor_hostname='host1'
 )
 
@@ -97,11 +97,12 @@ class Placement:
 #: killed, and syncing costs nothing.
 MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
 
-RDT = provider.make_rp_uuid(NODE.uuid, 'RDT')
+RDT = host_provider.make_rp_uuid(NODE.uuid, 'RDT')
 
 #: Provider of each cache domain.
 DOMAINS = tuple(
-    provider.make_rp_uuid(NODE.uuid, f'L3_{cache_id}') for cache_id in (0, 1)
+    host_provider.make_rp_uuid(NODE.uuid, f'L3_{cache_id}')
+    for cache_id in (0, 1)
 )
 
 TESTS = ('granularity', 'capacity', 'cache_affinity')

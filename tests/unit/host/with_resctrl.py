@@ -10,7 +10,7 @@ from nova_ext_resources.facts import guest
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
 from tests import machines
@@ -94,7 +94,7 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         fields: dict[str, Any] = {
             'cpus': cpus,
             'allocations': {
-                provider.make_rp_uuid(with_host.NODE.uuid, key): amounts
+                host_provider.make_rp_uuid(with_host.NODE.uuid, key): amounts
                 for key, amounts in asked.items()
             },
             'requirement': dataclasses.replace(

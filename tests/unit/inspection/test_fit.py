@@ -12,17 +12,17 @@ from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection.audit import cloud
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import services
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 GRAMMAR = extra_specs.Grammar(attributes=device.DeviceTracker.ATTRIBUTES)
 
@@ -30,8 +30,8 @@ Step = fit_mod.FitStep
 WAYS = trees.WAYS
 
 
-def make_demand(vcpus: int = 1, **specs: Any) -> demand_mod.Demand:
-    return demand_mod.make_demand(
+def make_demand(vcpus: int = 1, **specs: Any) -> server_demand.Demand:
+    return server_demand.make_demand(
         vcpus=vcpus,
         memory_mb=0,
         disk_gb=0,
@@ -42,17 +42,17 @@ def make_demand(vcpus: int = 1, **specs: Any) -> demand_mod.Demand:
     )
 
 
-def ask_for(ways: int, **specs: Any) -> demand_mod.Demand:
+def ask_for(ways: int, **specs: Any) -> server_demand.Demand:
     return make_demand(resources__CUSTOM_LLC_WAYS=str(ways), **specs)
 
 
 def examine(
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     tree: host_tree.HostTree | None = None,
     *,
     offered: Mapping[str, Mapping[str, int]] | None = None,
     published: publication.Publication | None = None,
-    promises: promises_mod.Promises | None = None,
+    promises: promise_ledger.Promises | None = None,
     end: int = interval.FOREVER,
     **fields: Any,
 ) -> fit_mod.Fit:
@@ -61,7 +61,7 @@ def examine(
         demand=demand,
         trackers=hosts.TRACKERS,
         tests=hosts.make_tests(),
-        promises=promises or promises_mod.Promises(),
+        promises=promises or promise_ledger.Promises(),
         end=end,
     )
     return fit_mod.Examiner(
@@ -300,7 +300,9 @@ class OfferedTest(base.TestCase):
 
     def test_a_host_that_takes_none_now(self) -> None:
         published = trees.make_publication(
-            rules=constraints.Constraints(refused={WAYS: 'resctrl_missing'})
+            rules=host_constraints.Constraints(
+                refused={WAYS: 'resctrl_missing'}
+            )
         )
         demand = ask_for(2, hw__cpu_policy='dedicated')
 
@@ -316,7 +318,7 @@ class OfferedTest(base.TestCase):
         )
         for other in ({}, {'CUSTOM_OTHER': 'resctrl_missing'}):
             published = trees.make_publication(
-                rules=constraints.Constraints(refused=other)
+                rules=host_constraints.Constraints(refused=other)
             )
             fit = examine(demand, offered=self.OFFER, published=published)
             self.assertIsNone(fit.step)
@@ -332,8 +334,8 @@ class OfferedTest(base.TestCase):
         self.assertIn('hw:cpu_policy=dedicated', fit.shortfalls[0].reason)
 
     def test_cores_that_are_shared_are_named_with_the_remedy(self) -> None:
-        rule = constraints.ClassConstraints(needs_cores=True)
-        rules = constraints.Constraints(classes={WAYS: rule})
+        rule = host_constraints.ClassConstraints(needs_cores=True)
+        rules = host_constraints.Constraints(classes={WAYS: rule})
         for policy, step in (('isolate', None), ('prefer', Step.UNITS)):
             fit = examine(
                 ask_for(
@@ -377,16 +379,16 @@ class ReservationsTest(base.TestCase):
 
     def promise(
         self, ways: int, start: int = 100, end: int = 200
-    ) -> promises_mod.Promises:
+    ) -> promise_ledger.Promises:
         """Promise ways of the cache to a reservation."""
         during = hosts.span(start, end)
-        slot = test_promises.make_slot(
+        slot = test_promise_ledger.make_slot(
             'n1/0', during, {(trees.L3_0, WAYS): ways}
         )
         request = hosts.make_request(
             'n1', during, hosts.make_demand(_={WAYS: ways}, cells=(1,))
         )
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
         promises.take(request, (dataclasses.replace(slot, host='compute-1'),))
         return promises
 

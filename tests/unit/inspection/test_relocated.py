@@ -4,7 +4,7 @@
 
 from nova_ext_resources.inspection import relocated
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.unit import builders
 
@@ -34,7 +34,7 @@ def make_tree(
                 rp_uuid=BELOW,
                 name='host1_L3_0',
                 parent_uuid=ROOT,
-                traits=frozenset({provider.OWNER_TRAIT}),
+                traits=frozenset({host_provider.OWNER_TRAIT}),
                 amounts=amounts[1],
             ),
         )

@@ -13,7 +13,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.inspection import rows
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects import planned_hold
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
@@ -22,7 +22,7 @@ from tests.unit import strategies
 
 Kind = rows.PartKind
 Source = rows.RowSource
-Reserved = reserved.Reserved
+Reserved = reserved_units.Reserved
 
 
 class RowsTest(base.TestCase):

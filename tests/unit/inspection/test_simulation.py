@@ -10,13 +10,13 @@ from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import placing
 from nova_ext_resources.inspection import simulation
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import test_fit
@@ -60,7 +60,7 @@ def publish_cards() -> publication.Publication:
             host_view.HostView(
                 tracked={(trees.RDT, CARD): tracked},
                 keys={trees.RDT: 'RDT'},
-                constraints=constraints.Constraints(tests=tuple(TESTS)),
+                constraints=host_constraints.Constraints(tests=tuple(TESTS)),
             )
         ),
         cells=publication.write_cells(
@@ -70,11 +70,11 @@ def publish_cards() -> publication.Publication:
 
 
 def simulate(
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     published: publication.Publication | None = None,
     most: int = 100,
     tree: host_tree.HostTree | None = None,
-    promises: promises_mod.Promises | None = None,
+    promises: promise_ledger.Promises | None = None,
 ) -> simulation.Simulated:
     """Place servers on a host, by default of eight ways that are free."""
     tree = tree or trees.make_tree({})
@@ -87,14 +87,15 @@ def simulate(
 
 
 def make_placing(
-    demand: demand_mod.Demand, promises: promises_mod.Promises | None = None
+    demand: server_demand.Demand,
+    promises: promise_ledger.Promises | None = None,
 ) -> placing.Placing:
     return placing.Placing(
         fit_mod.Filters(
             demand=demand,
             trackers=hosts.TRACKERS,
             tests=TESTS,
-            promises=promises or promises_mod.Promises(),
+            promises=promises or promise_ledger.Promises(),
         )
     )
 
@@ -118,7 +119,7 @@ def make_hosts(
 CARDS = make_cards()
 
 
-def ask_for(ways: int) -> demand_mod.Demand:
+def ask_for(ways: int) -> server_demand.Demand:
     return test_fit.ask_for(ways, hw__cpu_policy='dedicated')
 
 
@@ -135,7 +136,7 @@ class SimulationTest(base.TestCase):
 
     def test_a_host_that_takes_none_now(self) -> None:
         published = trees.make_publication(
-            {}, rules=constraints.Constraints(refused={WAYS: 'stalled'})
+            {}, rules=host_constraints.Constraints(refused={WAYS: 'stalled'})
         )
 
         made = simulate(ask_for(1), published)

@@ -10,14 +10,14 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.reservation import publication
 from tests.unit import builders
 
@@ -40,7 +40,7 @@ def make_provider(
     name: str,
     parent: str | None,
     resource_class: str,
-    inventory: inventory_obj.Inventory,
+    inventory: class_inventory.Inventory,
     held: Mapping[str, int],
     **fields: Any,
 ) -> host_tree.TreeProvider:
@@ -51,7 +51,7 @@ def make_provider(
             'name': f'compute-1{name}',
             'parent_uuid': parent,
             'traits': frozenset(
-                {provider.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'}
+                {host_provider.OWNER_TRAIT, 'CUSTOM_RDT_L3_CAT'}
                 if parent
                 else {'COMPUTE_NODE'}
             ),
@@ -100,15 +100,15 @@ def make_pool(capacity: int, used: int = 0) -> host_tree.TreeProvider:
     return host_tree.TreeProvider(
         rp_uuid=uuids.pool,
         name='POOL_rack1',
-        traits=frozenset({provider.SHARING_TRAIT}),
+        traits=frozenset({host_provider.SHARING_TRAIT}),
         amounts={POOL: host_tree.Amount(capacity=capacity, used=used)},
     )
 
 
 def make_publication(
     masks: Mapping[str, int] | None = None,
-    reserved: Mapping[host_view.Place, reserved_mod.Reserved] | None = None,
-    rules: constraints.Constraints = constraints.NONE,
+    reserved: Mapping[host_view.Place, reserved_units.Reserved] | None = None,
+    rules: host_constraints.Constraints = host_constraints.NONE,
 ) -> publication.Publication:
     """Make what the host of :func:`make_tree` publishes.
 

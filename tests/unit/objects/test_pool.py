@@ -4,8 +4,8 @@
 
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from tests import base
 
 
@@ -30,7 +30,7 @@ class PoolTest(base.TestCase):
             (uuids.other, made.rp_name, None, False),
             (made.rp_uuid, 'POOL_rack2', None, False),
         ):
-            one = provider.Provider(
+            one = host_provider.Provider(
                 rp_uuid=rp_uuid, name=name, parent_uuid=parent_uuid
             )
             self.assertEqual(expected, pool.is_pool(one))

@@ -8,16 +8,16 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
 from nova_ext_resources.placement import cloud_snapshot
-from tests.unit.placement.api import test_client
+from tests.unit.placement.api import test_placement_client
 
-LIST = f'{test_client.URL}/resource_providers'
+LIST = f'{test_placement_client.URL}/resource_providers'
 
 
-class CloudSnapshotTest(test_client.MockTestCase):
+class CloudSnapshotTest(test_placement_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()
-        self.client = test_client.make_client()
+        self.client = test_placement_client.make_client()
 
     def test_a_host_whose_root_goes_meanwhile(self) -> None:
         root = {

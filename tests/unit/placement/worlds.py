@@ -9,7 +9,7 @@ import uuid
 
 from hypothesis import strategies as st
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import diff
 from tests.unit import strategies
 
@@ -24,7 +24,7 @@ class World:
 
     def __init__(
         self,
-        providers: Iterable[provider.Provider],
+        providers: Iterable[host_provider.Provider],
         holders: diff.Holders | None = None,
     ) -> None:
         self.providers = {p.rp_uuid: p for p in providers}
@@ -36,7 +36,7 @@ class World:
             case diff.CreateProvider(name=name, parent_uuid=parent_uuid):
                 assert rp_uuid not in self.providers
                 assert parent_uuid in self.providers
-                self.providers[rp_uuid] = provider.Provider(
+                self.providers[rp_uuid] = host_provider.Provider(
                     rp_uuid=rp_uuid, name=name, parent_uuid=parent_uuid
                 )
             case diff.UpdateProvider(name=name, parent_uuid=parent_uuid):
@@ -76,14 +76,14 @@ class World:
         return path
 
 
-def make_root() -> provider.Provider:
-    return provider.Provider(rp_uuid=ROOT, name='host1')
+def make_root() -> host_provider.Provider:
+    return host_provider.Provider(rp_uuid=ROOT, name='host1')
 
 
 @st.composite
 def trees(
     draw: st.DrawFn, *, is_owned: bool = True
-) -> tuple[provider.Provider, ...]:
+) -> tuple[host_provider.Provider, ...]:
     """Some of OURS in any shape below the root, which is not in it."""
     placed: list[str] = []
     providers = []
@@ -94,7 +94,7 @@ def trees(
         some_traits = st.frozensets(st.sampled_from(('CUSTOM_X', 'HW_Y')))
         traits = draw(some_traits)
         providers.append(
-            provider.Provider(
+            host_provider.Provider(
                 rp_uuid=rp_uuid,
                 name=f'{host}_{rp_uuid}',
                 parent_uuid=parent_uuid,
@@ -103,7 +103,9 @@ def trees(
                         st.sampled_from(CLASSES), strategies.inventories()
                     )
                 ),
-                traits=traits | {provider.OWNER_TRAIT} if is_owned else traits,
+                traits=traits | {host_provider.OWNER_TRAIT}
+                if is_owned
+                else traits,
                 aggregates=draw(st.frozensets(st.sampled_from(OURS))),
                 published_traits=draw(some_traits),
             )
@@ -113,12 +115,12 @@ def trees(
 
 @st.composite
 def foreign_children(
-    draw: st.DrawFn, tree: tuple[provider.Provider, ...]
-) -> tuple[provider.Provider, ...]:
+    draw: st.DrawFn, tree: tuple[host_provider.Provider, ...]
+) -> tuple[host_provider.Provider, ...]:
     """Some providers of others: below the root, or below ours."""
     parents = [ROOT, *(p.rp_uuid for p in tree)]
     return tuple(
-        provider.Provider(
+        host_provider.Provider(
             rp_uuid=rp_uuid,
             name=f'foreign_{rp_uuid}',
             parent_uuid=draw(st.sampled_from(parents)),
@@ -134,7 +136,7 @@ def foreign_children(
 
 @st.composite
 def holders_of(
-    draw: st.DrawFn, tree: tuple[provider.Provider, ...]
+    draw: st.DrawFn, tree: tuple[host_provider.Provider, ...]
 ) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Consumers of some of the inventories of a tree."""
     held = {

@@ -11,16 +11,16 @@ from nova_ext_resources.claims.checks import cache_affinity
 from nova_ext_resources.claims.checks import capacity
 from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
 from nova_ext_resources.reservation import calendar as calendar_mod
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import server_demand
 from tests.unit import builders
 
 TRACKERS = builders.make_trackers()
@@ -49,13 +49,13 @@ def span(start: int, end: int = interval.FOREVER) -> interval.Interval:
 
 def make_provider(
     rp_uuid: str, traits: Iterable[str] = (), **totals: int
-) -> provider.Provider:
-    return provider.Provider(
+) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=rp_uuid,
         name=rp_uuid,
         traits=frozenset(traits),
         inventories={
-            name: inventory.Inventory(total=total)
+            name: class_inventory.Inventory(total=total)
             for name, total in totals.items()
         },
     )
@@ -98,11 +98,11 @@ def make_demand(
     *,
     cells: tuple[int, ...] = (),
     is_isolated: bool = False,
-    traits: Mapping[str, demand_mod.Traits] | None = None,
+    traits: Mapping[str, server_demand.Traits] | None = None,
     **groups: Mapping[str, int],
-) -> demand_mod.Demand:
+) -> server_demand.Demand:
     """Make a demand of groups named by suffix; ``_`` is the one without."""
-    return demand_mod.Demand(
+    return server_demand.Demand(
         requirement=dataclasses.replace(
             builders.make_requirement(**groups), attributes=attributes or {}
         ),
@@ -115,11 +115,11 @@ def make_demand(
 def make_request(
     key: str,
     during: interval.Interval,
-    demand: demand_mod.Demand | None = None,
+    demand: server_demand.Demand | None = None,
     **fields: Any,
-) -> request.Request:
+) -> plan_request.Request:
     """Make a request of four VCPU per server, unless given."""
-    return request.Request(
+    return plan_request.Request(
         key=key,
         during=during,
         demand=demand or make_demand(_={'VCPU': 4}),
@@ -128,7 +128,7 @@ def make_request(
 
 
 def make_planner(*hosts: host.Host) -> planner.Planner:
-    fleet = fleet_mod.Fleet(hosts, TRACKERS)
+    fleet = fleets.Fleet(hosts, TRACKERS)
     return planner.Planner(fleet, make_tests())
 
 

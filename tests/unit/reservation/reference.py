@@ -11,7 +11,7 @@ import dataclasses
 
 from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 
 
 @dataclasses.dataclass
@@ -74,7 +74,7 @@ class Reference:
 
 
 def list_overbooked(
-    bookings: Iterable[server.PlannedServer],
+    bookings: Iterable[planned_server.PlannedServer],
     capacity: Mapping[host_view.Place, Sequence[int]],
 ) -> list[tuple[host_view.Place, int]]:
     """Return the places, with the second, where more is booked than there is.

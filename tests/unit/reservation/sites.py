@@ -11,7 +11,7 @@ from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import host
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation import survey
 from tests.unit.reservation import hosts
 
@@ -100,7 +100,7 @@ def make_reservations(
     url: str, site: survey.Site, clock: Clock, **fields: Any
 ) -> api.Reservations:
     return api.Reservations(
-        database.Database(url),
+        databases.Database(url),
         site,
         trackers=hosts.TRACKERS,
         tests=hosts.make_tests(),

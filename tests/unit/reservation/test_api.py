@@ -21,7 +21,7 @@ from nova_ext_resources.reservation import limits
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
@@ -116,7 +116,7 @@ class CreateTest(ApiTestCase):
             self.assertEqual((2,), demand.cells)
 
     def test_what_hosts_have_published_is_read_with_them(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         told = publication.Publication(host='a', document='{}')
         publications.begin_round(database, sites.NOW, 50)
         publications.write(database, [told])
@@ -800,7 +800,7 @@ class TakenTestCase(ApiTestCase):
 
     def take(self, name: str, server: str) -> None:
         slots.take(
-            database_mod.Database(self.url),
+            databases.Database(self.url),
             name,
             server,
             lambda held: next(one for one in held if one.consumer is None),
@@ -836,7 +836,7 @@ class TakenTest(TakenTestCase):
         for number in range(3):
             self.take('lease', f'server {number}')
         first = self.api.get('lease').servers[0]
-        slots.free(database_mod.Database(self.url), 'lease', first)
+        slots.free(databases.Database(self.url), 'lease', first)
 
         found = self.api.update('lease', {'servers': 2})
 
@@ -881,7 +881,7 @@ class StayingTest(TakenTestCase):
 
     def test_none_is_left_in_a_slot_that_was_freed(self) -> None:
         found = self.api.get('lease').servers[0]
-        slots.free(database_mod.Database(self.url), 'lease', found)
+        slots.free(databases.Database(self.url), 'lease', found)
         self.api.prepare()
         self.api.cancel('lease')
 
@@ -1053,7 +1053,7 @@ class CancelTest(ApiTestCase):
 
         self.assertEqual('lease~2', again.request.key)
         self.assertEqual(state.State.CANCELLED, self.api.get('lease').state)
-        purge.purge(database_mod.Database(self.url), NOW)
+        purge.purge(databases.Database(self.url), NOW)
         self.assertRaises(
             exception.ReservationExists, self.create, 'lease', servers=3
         )
@@ -1170,7 +1170,7 @@ class NameTest(ApiTestCase):
         for one in self.api.list_reservations():
             if not one.state.is_final:
                 self.api.cancel(one.request.key)
-        purge.purge(database_mod.Database(self.url), NOW)
+        purge.purge(databases.Database(self.url), NOW)
 
 
 def _have(project: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import calendar
 from nova_ext_resources.reservation import interval
 from tests import base
@@ -154,11 +154,11 @@ class CalendarTest(base.TestCase):
     def test_absurd_amounts_are_refused(self) -> None:
         made = make_calendar(VCPU=8)
 
-        for amount in (0, -1, 1.5, True, inventory.MAX_INT + 1, None):
+        for amount in (0, -1, 1.5, True, class_inventory.MAX_INT + 1, None):
             self.assertRaises(
                 ValueError, made.add, 'one', span(0, 1), {CPUS: amount}
             )
-        for capacity in (-1, 1.5, inventory.MAX_INT + 1):
+        for capacity in (-1, 1.5, class_inventory.MAX_INT + 1):
             error = self.assertRaises(
                 ValueError, made.set_capacity, CPUS, capacity
             )
@@ -317,7 +317,9 @@ class BlazarTest(base.TestCase):
 
     def test_allocation_ratio_and_running_servers_count(self) -> None:
         # Its instance plugin reads neither.
-        given = inventory.Inventory(total=8, reserved=1, allocation_ratio=2.0)
+        given = class_inventory.Inventory(
+            total=8, reserved=1, allocation_ratio=2.0
+        )
         made = make_calendar(VCPU=given.capacity)
         made.add('a server that runs', span(0), {CPUS: 9})
 

@@ -9,11 +9,11 @@ import random
 from typing import Any
 
 from nova_ext_resources.inspection import fit
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import candidates
-from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit import builders
 from tests.unit.inspection import test_fit
@@ -44,7 +44,7 @@ class ManyProvidersTest(base.TestCase):
         self, name: str, resource_class: str, used: int = 0
     ) -> host_tree.TreeProvider:
         amount = host_tree.Amount(
-            capacity=8, used=used, inventory=inventory.Inventory(total=8)
+            capacity=8, used=used, inventory=class_inventory.Inventory(total=8)
         )
         return host_tree.TreeProvider(
             rp_uuid=name,
@@ -160,7 +160,7 @@ class GroupsTest(base.TestCase):
         for trait in ('CUSTOM_OWN', 'CUSTOM_NONE'):
             demand = hosts.make_demand(
                 _={VF: 1},
-                traits={'': demand_mod.Traits(required=frozenset({trait}))},
+                traits={'': server_demand.Traits(required=frozenset({trait}))},
             )
             found = candidates.CandidateSearch(
                 host_view.HostView(

@@ -9,7 +9,7 @@ from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_order
 from nova_ext_resources.reservation import errors
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
 from tests import base
@@ -20,9 +20,9 @@ from tests.unit.reservation.hosts import span
 NOW = 1000
 
 
-def make_fleet() -> fleet_mod.Fleet:
+def make_fleet() -> fleets.Fleet:
     """Make two hosts with two cards each, of a class, and a pool."""
-    return fleet_mod.Fleet(
+    return fleets.Fleet(
         [
             host.make_host(
                 name,
@@ -47,7 +47,7 @@ class CapacityOrderTest(base.TestCase):
         self,
         document: dict[str, Any],
         *others: capacity_change.CapacityChange,
-        fleet: fleet_mod.Fleet | None = None,
+        fleet: fleets.Fleet | None = None,
     ) -> capacity_change.CapacityChange:
         document = {'name': 'x', **document}
         capacity_order.check(document, 'a reason')
@@ -296,7 +296,7 @@ class CapacityOrderTest(base.TestCase):
             )
 
     def test_units_that_are_not_alike(self) -> None:
-        fleet = fleet_mod.Fleet([hosts.make_cached_host('a')], hosts.TRACKERS)
+        fleet = fleets.Fleet([hosts.make_cached_host('a')], hosts.TRACKERS)
         order = {'host': 'a', 'provider': 'a L3_0'}
 
         words = self.refuse(

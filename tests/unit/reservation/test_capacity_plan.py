@@ -5,11 +5,11 @@
 import dataclasses
 import random
 
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
@@ -61,16 +61,16 @@ def count(
 
 class PlanTest(base.TestCase):
     def list_free(
-        self, fleet: fleet_mod.Fleet, place: host_view.Place, last: int = 6
+        self, fleet: fleets.Fleet, place: host_view.Place, last: int = 6
     ) -> list[int]:
         return [
             fleet.calendar.find_free(place, span(one, one + 1))
             for one in range(last)
         ]
 
-    def make(self, *names: str) -> fleet_mod.Fleet:
+    def make(self, *names: str) -> fleets.Fleet:
         made = [make_sharing_host(one) for one in names or 'ab']
-        return fleet_mod.Fleet(made, hosts.TRACKERS)
+        return fleets.Fleet(made, hosts.TRACKERS)
 
     def test_a_host_in_maintenance_leaves_the_pool_to_others(self) -> None:
         fleet = self.make()
@@ -181,7 +181,7 @@ class PlanTest(base.TestCase):
             with self.subTest(limit=limit, ratio=ratio, delta=delta):
                 fleet = self.make('a')
                 host, place = fleet.hosts['a'], ('a', 'VCPU')
-                known = inventory.Inventory(
+                known = class_inventory.Inventory(
                     total=8, max_unit=limit, allocation_ratio=ratio
                 )
                 tracked = dataclasses.replace(
@@ -219,7 +219,7 @@ class PlanTest(base.TestCase):
 
     def test_units_that_are_not_alike(self) -> None:
         host = hosts.make_cached_host('a')
-        fleet = fleet_mod.Fleet([host], hosts.TRACKERS)
+        fleet = fleets.Fleet([host], hosts.TRACKERS)
         place = 'a L3_0', hosts.WAYS
         less, more = (
             changes.make_change(

@@ -6,17 +6,17 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.reservation import choice
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from tests import base
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 
 def make_slot(
     key: str, consumer: str | None = None, **amounts: int
-) -> server.PlannedServer:
+) -> planned_server.PlannedServer:
     """Make a slot with VCPU of each provider."""
-    return test_promises.make_slot(
+    return test_promise_ledger.make_slot(
         key,
         hosts.span(0, 9),
         {(rp_uuid, 'VCPU'): amount for rp_uuid, amount in amounts.items()},
@@ -36,7 +36,7 @@ def make_candidate(**amounts: int) -> dict[str, Any]:
 class ChooseTest(base.TestCase):
     def choose(
         self,
-        *held: server.PlannedServer,
+        *held: planned_server.PlannedServer,
         harmless: bool = False,
         **candidates: list[dict[str, Any]],
     ) -> tuple[str, list[Any]] | None:

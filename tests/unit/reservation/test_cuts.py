@@ -8,22 +8,22 @@ from typing import Any
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import spare as spare_mod
 from tests import base
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 PLACE = ('a', 'VCPU')
 
-LAST = test_promises.LAST
+LAST = test_promise_ledger.LAST
 
 
 def count(
-    slots: list[server.PlannedServer],
+    slots: list[planned_server.PlannedServer],
     cuts: list[capacity_change.CapacityChange],
     second: int,
     *,
@@ -47,18 +47,18 @@ def count(
 class CutsTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises.Promises()
+        self.promises = promise_ledger.Promises()
 
-    def take(self, slot: server.PlannedServer, **fields: Any) -> None:
+    def take(self, slot: planned_server.PlannedServer, **fields: Any) -> None:
         request = hosts.make_request(slot.key, slot.during, **fields)
         self.promises.take(request, (slot,))
 
     def test_second_by_second(self) -> None:
         dice = random.Random(7)
         for _round in range(200):
-            self.promises = promises.Promises()
+            self.promises = promise_ledger.Promises()
             slots = [
-                test_promises.make_slot(
+                test_promise_ledger.make_slot(
                     f'{number}/0',
                     draw_during(dice),
                     {PLACE: dice.randint(1, 9)},
@@ -81,7 +81,7 @@ class CutsTest(base.TestCase):
 
     def check(
         self,
-        slots: list[server.PlannedServer],
+        slots: list[planned_server.PlannedServer],
         cuts: list[capacity_change.CapacityChange],
         dice: random.Random,
     ) -> None:
@@ -117,17 +117,19 @@ class CutsTest(base.TestCase):
     def test_what_is_given_back_is_given_back_from_a_cut_too(self) -> None:
         """Two leases, one after the other, and a cut beside both."""
         self.take(
-            test_promises.make_slot(
+            test_promise_ledger.make_slot(
                 'x/0',
                 hosts.span(0, 10),
                 {PLACE: 4},
                 consumer='x',
                 taken_at=-99,
             ),
-            at_end=request_mod.AtEnd.DELETE,
+            at_end=plan_request.AtEnd.DELETE,
         )
         self.take(
-            test_promises.make_slot('y/0', hosts.span(10, 20), {PLACE: 4})
+            test_promise_ledger.make_slot(
+                'y/0', hosts.span(10, 20), {PLACE: 4}
+            )
         )
         self.promises.follow(
             [changes.make_change('cut', hosts.span(5, 30), {'VCPU': -2})]
@@ -142,7 +144,9 @@ class CutsTest(base.TestCase):
             self.assertEqual(peak, self.promises.find_peak(PLACE, now, end))
 
     def test_more_does_not_count(self) -> None:
-        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 4}))
+        self.take(
+            test_promise_ledger.make_slot('x/0', hosts.span(5, 9), {PLACE: 4})
+        )
         self.promises.follow(
             [changes.make_change('more', hosts.span(0, 30), {'VCPU': 2})]
         )
@@ -152,7 +156,9 @@ class CutsTest(base.TestCase):
         )
 
     def test_what_was_cut_already_counts_no_more(self) -> None:
-        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 2}))
+        self.take(
+            test_promise_ledger.make_slot('x/0', hosts.span(5, 9), {PLACE: 2})
+        )
         self.promises.follow(
             [changes.make_change('cut', hosts.span(0), {'VCPU': -4})]
         )
@@ -164,7 +170,7 @@ class CutsTest(base.TestCase):
 
     def test_a_clock_that_goes_back(self) -> None:
         self.take(
-            test_promises.make_slot('x/0', hosts.span(9, 12), {PLACE: 2})
+            test_promise_ledger.make_slot('x/0', hosts.span(9, 12), {PLACE: 2})
         )
         self.promises.follow(
             [changes.make_change('cut', hosts.span(10, 20), {'VCPU': -4})]
@@ -174,7 +180,9 @@ class CutsTest(base.TestCase):
             self.assertEqual(peak, self.promises.find_peak(PLACE, now, 99, 8))
 
     def test_who_is_refused_is_told_of_the_cut(self) -> None:
-        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 2}))
+        self.take(
+            test_promise_ledger.make_slot('x/0', hosts.span(5, 9), {PLACE: 2})
+        )
         self.promises.follow(
             [changes.make_change('night', hosts.span(0), {'VCPU': -4})]
         )
@@ -199,7 +207,9 @@ class CutsTest(base.TestCase):
             self.assertIn(words, found.reason)
 
     def test_others_take_the_place_of_those_before(self) -> None:
-        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 4}))
+        self.take(
+            test_promise_ledger.make_slot('x/0', hosts.span(5, 9), {PLACE: 4})
+        )
         for cut in (2, 1):
             change = changes.make_change(
                 'cut', hosts.span(0, 30), {'VCPU': -cut}

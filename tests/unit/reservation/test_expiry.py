@@ -5,15 +5,17 @@
 import dataclasses
 
 from nova_ext_resources.reservation import expiry
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from tests import base
 from tests.unit.reservation import hosts
 
 DURING = hosts.span(1000, 2000)
 
 
-def make_slot(key: str, consumer: str | None = None) -> server.PlannedServer:
-    return server.PlannedServer(
+def make_slot(
+    key: str, consumer: str | None = None
+) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key=key, host='a', during=DURING, assignments=(), consumer=consumer
     )
 

@@ -7,7 +7,7 @@ import dataclasses
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.reservation import figures
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import sites
 from tests.unit.reservation import test_api
@@ -49,7 +49,7 @@ class FiguresTest(test_api.ApiTestCase):
 
     def take(self, key: str) -> None:
         slots.take(
-            database.Database(self.url),
+            databases.Database(self.url),
             key,
             'a server',
             lambda held: held[0],

@@ -10,8 +10,8 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import future
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -35,8 +35,8 @@ def make_slot(
     during: interval.Interval,
     key: str = 'lease/0',
     **fields: Any,
-) -> server.PlannedServer:
-    return server.PlannedServer(
+) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key=key,
         host='one',
         during=during,
@@ -210,17 +210,17 @@ class HeldTest(base.TestCase):
 class CellsTest(base.TestCase):
     """Two cells of four CPUs."""
 
-    def leave(self, *held: server.PlannedServer) -> list[int]:
+    def leave(self, *held: planned_server.PlannedServer) -> list[int]:
         found = future.leave_cells(hosts.CELLS, held)
         return [len(one) for one in found]
 
     def make(
         self, amount: int, cpus: frozenset[int] | None = None
-    ) -> server.PlannedServer:
+    ) -> planned_server.PlannedServer:
         own = assignment.Assignment(
             rp_uuid='one', rp_key='', resource_class='PCPU', amount=amount
         )
-        return server.PlannedServer(
+        return planned_server.PlannedServer(
             key=f'{amount} {cpus}',
             host='one',
             during=span(0),

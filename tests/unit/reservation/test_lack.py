@@ -5,21 +5,21 @@
 from typing import Any
 
 from nova_ext_resources.reservation import lack
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import profile
-from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 PLACE = ('a', 'VCPU')
 
 
 def make_slots(
     key: str, start: int, end: int, number: int = 1, **fields: Any
-) -> tuple[server.PlannedServer, ...]:
+) -> tuple[planned_server.PlannedServer, ...]:
     """Make some of four units each."""
     return tuple(
-        test_promises.make_slot(
+        test_promise_ledger.make_slot(
             f'{key}/{one}', hosts.span(start, end), {PLACE: 4}, **fields
         )
         for one in range(number)

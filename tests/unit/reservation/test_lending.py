@@ -13,7 +13,7 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -26,8 +26,8 @@ def make_specs(**specs: str) -> dict[str, str]:
     return {f'resource:lease:{key}': value for key, value in specs.items()}
 
 
-def make_slot(key: str, **amounts: int) -> server.PlannedServer:
-    return server.PlannedServer(
+def make_slot(key: str, **amounts: int) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key=key,
         host='a',
         during=hosts.span(1000),

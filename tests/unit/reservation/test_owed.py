@@ -6,20 +6,20 @@ import random
 
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed as owed_mod
-from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from tests import base
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
-PLACE = test_promises.PLACES[0]
-LAST = test_promises.LAST
+PLACE = test_promise_ledger.PLACES[0]
+LAST = test_promise_ledger.LAST
 
 
 class OwedTest(base.TestCase):
     def test_nothing_is_owed(self) -> None:
-        owed = promises_mod.Promises().find_owed(PLACE, 0, 9)
+        owed = promise_ledger.Promises().find_owed(PLACE, 0, 9)
 
         self.assertFalse(owed)
         self.assertEqual(0, owed.count({'other': 5}))
@@ -53,9 +53,9 @@ class OwedTest(base.TestCase):
             self.assertEqual(amount, owed.count({'one': held}))
 
     def test_what_was_just_taken_is_owed_later_on(self) -> None:
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
         for key, start, consumer in (('s', 900, 'one'), ('p', 4600, None)):
-            slot = test_promises.make_slot(
+            slot = test_promise_ledger.make_slot(
                 key,
                 hosts.span(start, 9000),
                 {PLACE: 4},
@@ -90,10 +90,10 @@ class OwedTest(base.TestCase):
         for _round in range(300):
             now = dice.randrange(LAST)
             slots = self.draw(dice, now)
-            promises = promises_mod.Promises()
+            promises = promise_ledger.Promises()
             for one in slots:
                 request = hosts.make_request(
-                    one.key, one.during, at_end=request_mod.AtEnd.DELETE
+                    one.key, one.during, at_end=plan_request.AtEnd.DELETE
                 )
                 promises.take(request, (one,))
             owed = promises.find_owed(PLACE, now, interval.FOREVER)
@@ -105,7 +105,8 @@ class OwedTest(base.TestCase):
 
             if all(one.taken_at == -100 for one in slots):
                 self.assertEqual(
-                    test_promises.count_needed(slots, now), owed.count(held)
+                    test_promise_ledger.count_needed(slots, now),
+                    owed.count(held),
                 )
             for name in held:
                 held[name] = dice.randint(0, held[name])
@@ -115,14 +116,14 @@ class OwedTest(base.TestCase):
 
     def draw(
         self, dice: random.Random, now: int
-    ) -> list[server.PlannedServer]:
+    ) -> list[planned_server.PlannedServer]:
         """Draw slots; none is taken before it begins."""
         found = []
         for number in range(dice.randint(1, 6)):
             consumer = dice.choice([None, f'server {number}'])
             start = dice.randrange(now + 1 if consumer else LAST)
             found.append(
-                test_promises.make_slot(
+                test_promise_ledger.make_slot(
                     f'{number}',
                     hosts.span(start, dice.randint(start + 1, LAST)),
                     {PLACE: dice.randint(1, 9)},
@@ -135,7 +136,7 @@ class OwedTest(base.TestCase):
 
     def count_exactly(
         self,
-        slots: list[server.PlannedServer],
+        slots: list[planned_server.PlannedServer],
         held: dict[str, int],
         now: int,
     ) -> int:
@@ -144,7 +145,7 @@ class OwedTest(base.TestCase):
             for one in slots:
                 has = held.get(one.consumer or '', 0)
                 if one.consumer and one.taken_at is not None:
-                    until = one.taken_at + promises_mod.CLAIM_SECONDS
+                    until = one.taken_at + promise_ledger.CLAIM_SECONDS
                     if second < min(until, one.during.end):
                         total += one.places[PLACE]
                         continue

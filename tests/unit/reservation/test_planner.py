@@ -12,16 +12,16 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view as view
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit import builders
 from tests.unit.reservation import hosts
@@ -29,9 +29,9 @@ from tests.unit.reservation.hosts import make_demand
 from tests.unit.reservation.hosts import make_request
 from tests.unit.reservation.hosts import span
 
-SAME = request_mod.Affinity.SAME_HOST
-ANY = request_mod.Affinity.ANY
-DIFFERENT = request_mod.Affinity.DIFFERENT_HOSTS
+SAME = plan_request.Affinity.SAME_HOST
+ANY = plan_request.Affinity.ANY
+DIFFERENT = plan_request.Affinity.DIFFERENT_HOSTS
 WAYS = hosts.WAYS
 
 
@@ -43,7 +43,7 @@ class PlannerTestCase(base.TestCase):
         )
 
     def ask(
-        self, request: request_mod.Request, now: int = 0
+        self, request: plan_request.Request, now: int = 0
     ) -> planner.Plan | planner.Refusal:
         """Plan, with everything as before thereafter."""
         before = dict(self.planner.fleet.bookings)
@@ -51,13 +51,15 @@ class PlannerTestCase(base.TestCase):
         self.assertEqual(before, self.planner.fleet.bookings)
         return answer
 
-    def plan(self, request: request_mod.Request, now: int = 0) -> planner.Plan:
+    def plan(
+        self, request: plan_request.Request, now: int = 0
+    ) -> planner.Plan:
         answer = self.ask(request, now)
         assert isinstance(answer, planner.Plan), answer
         return answer
 
     def refuse(
-        self, request: request_mod.Request, now: int = 0
+        self, request: plan_request.Request, now: int = 0
     ) -> planner.Refusal:
         answer = self.ask(request, now)
         assert isinstance(answer, planner.Refusal), answer
@@ -350,7 +352,7 @@ class AttributesTest(PlannerTestCase):
 
     def make_pinned(
         self, ways: int, cpus: int = 2, **fields: Any
-    ) -> demand_mod.Demand:
+    ) -> server_demand.Demand:
         return make_demand(
             _={'PCPU': cpus, WAYS: ways}, cells=(cpus,), **fields
         )
@@ -519,7 +521,8 @@ class AttributesTest(PlannerTestCase):
         self.planner = hosts.make_planner(host)
         self.refuse(request)
         view = dataclasses.replace(
-            host.view, constraints=constraints.Constraints(spreads_pins=True)
+            host.view,
+            constraints=host_constraints.Constraints(spreads_pins=True),
         )
         self.planner = hosts.make_planner(dataclasses.replace(host, view=view))
 
@@ -538,7 +541,7 @@ class AttributesTest(PlannerTestCase):
             cells=(1,),
             _A={WAYS: 1},
             traits={
-                '_A': demand_mod.Traits(forbidden=frozenset({'CUSTOM_L3'}))
+                '_A': server_demand.Traits(forbidden=frozenset({'CUSTOM_L3'}))
             },
         )
 
@@ -580,7 +583,9 @@ class AttributesTest(PlannerTestCase):
                 _A={WAYS: 5},
                 _B={WAYS: 5},
                 is_isolated=True,
-                traits={'_A': demand_mod.Traits(required=frozenset({trait}))},
+                traits={
+                    '_A': server_demand.Traits(required=frozenset({trait}))
+                },
             )
             answer = self.ask(make_request('it', span(0, 10), demand))
             if fits:
@@ -650,7 +655,7 @@ class GroupsTest(PlannerTestCase):
 
     def make_request(
         self, amounts: Iterable[int], **fields: Any
-    ) -> request_mod.Request:
+    ) -> plan_request.Request:
         groups: Any = {
             f'_{key}': {'GPU': one} for key, one in enumerate(amounts)
         }
@@ -819,7 +824,7 @@ class PoolTest(PlannerTestCase):
 
     def make(self, **own: int) -> None:
         pool = hosts.make_provider(
-            'pool', [provider.SHARING_TRAIT], CUSTOM_SEAT=10
+            'pool', [host_provider.SHARING_TRAIT], CUSTOM_SEAT=10
         )
         self.planner = hosts.make_planner(
             *(
@@ -839,7 +844,7 @@ class PoolTest(PlannerTestCase):
         seats: int,
         vcpus: int = 1,
         **fields: Any,
-    ) -> request_mod.Request:
+    ) -> plan_request.Request:
         demand = make_demand(_={'VCPU': vcpus, 'CUSTOM_SEAT': seats})
         return make_request(key, during, demand, **fields)
 
@@ -850,7 +855,10 @@ class PoolTest(PlannerTestCase):
         return plan
 
     def test_servers_of_one_request_share_what_there_is(self) -> None:
-        for affinity, vcpus in ((DIFFERENT, 1), (request_mod.Affinity.ANY, 8)):
+        for affinity, vcpus in (
+            (DIFFERENT, 1),
+            (plan_request.Affinity.ANY, 8),
+        ):
             refusal = self.refuse(
                 self.make_request(
                     'no', span(0, 5), 6, vcpus, least=2, affinity=affinity
@@ -892,7 +900,7 @@ class PoolTest(PlannerTestCase):
             )
             self.planner.fleet.change(name, changed, span(8, 11))
 
-        for affinity in (DIFFERENT, request_mod.Affinity.ANY, SAME):
+        for affinity in (DIFFERENT, plan_request.Affinity.ANY, SAME):
             request = self.make_request(
                 'other', span(2, 6), 4, least=2, affinity=affinity
             )
@@ -982,7 +990,7 @@ class WorkTest(PlannerTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        fleet = fleet_mod.Fleet(
+        fleet = fleets.Fleet(
             [hosts.make_host(f'{one:02}') for one in range(self.HOSTS)],
             hosts.TRACKERS,
         )
@@ -991,7 +999,7 @@ class WorkTest(PlannerTestCase):
             fleet, {**hosts.make_tests(), 'capacity': self.counting}
         )
 
-    def make_request(self, least: int, **fields: Any) -> request_mod.Request:
+    def make_request(self, least: int, **fields: Any) -> plan_request.Request:
         demand = make_demand(_={'VCPU': 1})
         return make_request('it', span(5, 9), demand, least=least, **fields)
 
@@ -1013,7 +1021,7 @@ class WorkTest(PlannerTestCase):
         self.assertEqual(0, self.counting.decisions)
 
     def test_the_index_is_asked_for_one_server_of_each_flavor(self) -> None:
-        for affinity in request_mod.Affinity:
+        for affinity in plan_request.Affinity:
             for least in (8, 9, 10_000):
                 self.planner.plan(
                     self.make_request(least, affinity=affinity), 0
@@ -1051,10 +1059,10 @@ class UnreadTest(base.TestCase):
 
     def read(
         self, wanted: Set[str]
-    ) -> dict[str, dict[str, inventory.Inventory]]:
+    ) -> dict[str, dict[str, class_inventory.Inventory]]:
         self.reads.append({*wanted})
         return {
-            one: {'VCPU': inventory.Inventory(total=8, max_unit=most)}
+            one: {'VCPU': class_inventory.Inventory(total=8, max_unit=most)}
             for one in wanted
             if (most := self.most[one])
         }

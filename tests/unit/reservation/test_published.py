@@ -14,11 +14,11 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import holders
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import publication
@@ -46,7 +46,7 @@ class PublishedTest(base.TestCase):
         super().setUp()
         self.view = dataclasses.replace(
             hosts.make_cached_host('host').view,
-            constraints=constraints.Constraints(
+            constraints=host_constraints.Constraints(
                 tests=('capacity', 'cache_affinity')
             ),
         )
@@ -102,10 +102,10 @@ class PublishedTest(base.TestCase):
         """
         implied = self.view.tracked[CLOS].state.used
         totals = {
-            WAYS[0]: inventory.Inventory(total=8, reserved=reserved),
-            WAYS[1]: inventory.Inventory(total=8),
-            CLOS: inventory.Inventory(total=8, reserved=implied),
-            PCPU: inventory.Inventory(total=8),
+            WAYS[0]: class_inventory.Inventory(total=8, reserved=reserved),
+            WAYS[1]: class_inventory.Inventory(total=8),
+            CLOS: class_inventory.Inventory(total=8, reserved=implied),
+            PCPU: class_inventory.Inventory(total=8),
         }
         tracked = {}
         for place, one in totals.items():

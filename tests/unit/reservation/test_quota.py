@@ -6,8 +6,8 @@ from typing import Any
 
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import quota
-from nova_ext_resources.reservation import request as request_mod
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -50,7 +50,7 @@ def make_account(
     )
 
 
-def make_request(start: int, end: int, **fields: Any) -> request_mod.Request:
+def make_request(start: int, end: int, **fields: Any) -> plan_request.Request:
     """Make a request of four VCPU per server, with times in hours."""
     last = end if end == interval.FOREVER else end * HOUR
     return hosts.make_request(
@@ -103,7 +103,7 @@ class LimitTest(base.TestCase):
     def allow(
         self,
         account: quota.Account,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int = 0,
         wanted: int = 0,
     ) -> int:

@@ -17,12 +17,12 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import demand
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -36,7 +36,7 @@ STEPS = 12
 #: The last start that is tried: by then, all that has an end has ended.
 HORIZON = (STEPS + 1) * (SECONDS + 1)
 
-Affinity = request_mod.Affinity
+Affinity = plan_request.Affinity
 
 #: A planner is slower than a calendar.
 CASES = max(test_calendar.CASES // 8, 1)
@@ -48,7 +48,7 @@ class Machine:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.requests: dict[str, request_mod.Request] = {}
+        self.requests: dict[str, plan_request.Request] = {}
         self.outages: list[tuple[str, interval.Interval]] = []
         self.make()
 
@@ -78,7 +78,7 @@ class Machine:
             return span(start)
         return span(start, self.rng.randint(start + 1, SECONDS + 1))
 
-    def draw_demand(self) -> demand.Demand:
+    def draw_demand(self) -> server_demand.Demand:
         names = self.rng.choice(
             [['VCPU'], ['MEMORY_MB'], ['VCPU', 'MEMORY_MB']]
         )
@@ -86,7 +86,7 @@ class Machine:
             _={name: self.rng.randint(1, 5) for name in names}
         )
 
-    def draw_request(self, key: str, now: int) -> request_mod.Request:
+    def draw_request(self, key: str, now: int) -> plan_request.Request:
         least = self.rng.choice((1, 1, 2, 3))
         return hosts.make_request(
             key,
@@ -102,7 +102,7 @@ class Machine:
     def play(
         self,
     ) -> Iterator[
-        tuple[request_mod.Request, int, planner.Plan | planner.Refusal]
+        tuple[plan_request.Request, int, planner.Plan | planner.Refusal]
     ]:
         now = 0
         for number in range(STEPS):
@@ -149,7 +149,7 @@ class Machine:
         ]
 
     def count(
-        self, request: request_mod.Request, during: interval.Interval
+        self, request: plan_request.Request, during: interval.Interval
     ) -> int:
         """Return how many servers fit, by looking at every second."""
         fits = [
@@ -175,7 +175,7 @@ class Machine:
         return sum(fits)
 
     def find_earliest(
-        self, request: request_mod.Request, latest: int
+        self, request: plan_request.Request, latest: int
     ) -> int | None:
         for start in range(request.during.start, min(latest, HORIZON) + 1):
             during = request.during.shift(start)
@@ -211,7 +211,7 @@ class CountedTest(base.TestCase):
     def _check_plan(
         self,
         machine: Machine,
-        request: request_mod.Request,
+        request: plan_request.Request,
         plan: planner.Plan,
         where: str,
     ) -> None:
@@ -226,7 +226,7 @@ class CountedTest(base.TestCase):
     def _check_refusal(
         self,
         machine: Machine,
-        request: request_mod.Request,
+        request: plan_request.Request,
         refusal: planner.Refusal,
         where: str,
     ) -> None:
@@ -250,7 +250,7 @@ class CountedTest(base.TestCase):
     def _check_moves(
         self,
         machine: Machine,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int,
         plan: planner.Plan,
         where: str,
@@ -338,7 +338,7 @@ class SharingMachine(Machine):
                 self.planner.fleet.change(name, view, self.cut)
         self.outages = [('', self.cut)]
 
-    def draw_demand(self) -> demand.Demand:
+    def draw_demand(self) -> server_demand.Demand:
         names = self.rng.choice(
             [
                 ['VCPU', 'CUSTOM_SEAT'],
@@ -375,7 +375,7 @@ class SharingMachine(Machine):
         )
 
     def count(
-        self, request: request_mod.Request, during: interval.Interval
+        self, request: plan_request.Request, during: interval.Interval
     ) -> int:
         """Return how many servers fit: of a host, a rack, and of all."""
         amounts = request.demand.largest
@@ -470,12 +470,12 @@ class CachedMachine(Machine):
             hosts.make_cached_host('one', clos=self.CLOS)
         )
 
-    def draw_demand(self) -> demand.Demand:
+    def draw_demand(self) -> server_demand.Demand:
         cpus = self.rng.randint(1, 3)
         ways = {hosts.WAYS: self.rng.randint(1, 6)}
         return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
 
-    def fits(self, request: request_mod.Request) -> bool:
+    def fits(self, request: plan_request.Request) -> bool:
         """Return whether one server fits, by looking at every second."""
         held = [
             one
@@ -500,7 +500,7 @@ class CachedMachine(Machine):
             for number, cell in enumerate(hosts.CELLS)
         )
 
-    def leaves_ways(self, request: request_mod.Request, number: int) -> bool:
+    def leaves_ways(self, request: plan_request.Request, number: int) -> bool:
         """Return whether all find ways, if the host chooses them in turn."""
         known = [
             test_stays.make(one.key, each.amount, None, one.during)
@@ -517,7 +517,9 @@ class CachedMachine(Machine):
             for sign in test_stays.SIGNS
         )
 
-    def unite(self, held: list[server_mod.PlannedServer], number: int) -> int:
+    def unite(
+        self, held: list[planned_server.PlannedServer], number: int
+    ) -> int:
         return bitmask.unite(
             int(each.units['mask'], 16)
             for one in held
@@ -605,7 +607,7 @@ class FragmentedMachine(CachedMachine):
         )
         self.planner = hosts.make_planner(self.host)
 
-    def draw_demand(self) -> demand.Demand:
+    def draw_demand(self) -> server_demand.Demand:
         cpus = self.rng.randint(1, 2)
         ways = {hosts.WAYS: self.rng.randint(1, 4)}
         return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
@@ -613,7 +615,7 @@ class FragmentedMachine(CachedMachine):
     def play(
         self,
     ) -> Iterator[
-        tuple[request_mod.Request, int, planner.Plan | planner.Refusal]
+        tuple[plan_request.Request, int, planner.Plan | planner.Refusal]
     ]:
         """Cancel nothing: who comes next may get other ways for it."""
         now = 0
@@ -665,7 +667,7 @@ class Boots:
                     self.view, self.taken.pop(one.key, ()), hosts.TRACKERS
                 )
 
-    def boot(self, slot: server_mod.PlannedServer) -> None:
+    def boot(self, slot: planned_server.PlannedServer) -> None:
         """Claim what placement has allocated, with the CPUs of the plan."""
         request = self.machine.requests[slot.key.partition('/')[0]]
         allocations: dict[str, dict[str, int]] = {}
@@ -717,7 +719,7 @@ class FragmentedTest(base.TestCase):
     def _check(
         self,
         machine: FragmentedMachine,
-        server: server_mod.PlannedServer,
+        server: planned_server.PlannedServer,
         where: str,
     ) -> None:
         free = frozenset[int]().union(*(machine.host.cells or ()))

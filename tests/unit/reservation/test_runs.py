@@ -9,16 +9,16 @@ from unittest import mock
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import runs
 from tests import base
 from tests.unit import builders
 from tests.unit.reservation import hosts
 from tests.unit.reservation import test_calendar
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 WAYS, L3_0, L3_1 = builders.WAYS, builders.L3_0, builders.L3_1
 
@@ -35,12 +35,12 @@ class RunsTest(base.TestCase):
         start: int = 5,
         end: int = 9,
         rp_uuid: str = L3_0,
-    ) -> promises_mod.Promise:
+    ) -> promise_ledger.Promise:
         during = hosts.span(start, end)
         demand = hosts.make_demand(_={WAYS: ways}, cells=(2,))
-        return promises_mod.Promise(
+        return promise_ledger.Promise(
             request=hosts.make_request(key, during, demand),
-            slot=test_promises.make_slot(
+            slot=test_promise_ledger.make_slot(
                 f'{key}/0', during, {(rp_uuid, WAYS): ways}
             ),
             during=during,
@@ -49,7 +49,7 @@ class RunsTest(base.TestCase):
     def find(
         self,
         view: host_view.HostView,
-        *promises: promises_mod.Promise,
+        *promises: promise_ledger.Promise,
         ways: int = 4,
         rp_uuid: str = L3_0,
     ) -> str | None:
@@ -120,7 +120,7 @@ class RunsTest(base.TestCase):
         spare = mock.Mock(now=0)
         spare.list_promises.return_value = [promise]
         for refused in ({}, {WAYS: alarm.ENFORCER_FAILED}):
-            rules = constraints.Constraints(refused=refused)
+            rules = host_constraints.Constraints(refused=refused)
             view = builders.make_view([0xFF, 0], clos=1)
             view = dataclasses.replace(view, constraints=rules)
 
@@ -137,10 +137,12 @@ class RunsTest(base.TestCase):
     def test_what_amounts_decide_is_left_to_them(self) -> None:
         view = builders.make_view([0xFF, 0], clos=1)
         place = (builders.RDT, builders.CLOS)
-        slot = test_promises.make_slot('x/0', hosts.span(5, 9), {place: 1})
+        slot = test_promise_ledger.make_slot(
+            'x/0', hosts.span(5, 9), {place: 1}
+        )
         request = hosts.make_request('x', slot.during)
 
-        found = promises_mod.Promise(
+        found = promise_ledger.Promise(
             request=request, slot=slot, during=slot.during
         )
 
@@ -170,7 +172,7 @@ class RunsTest(base.TestCase):
     def is_broken(
         self,
         view: host_view.HostView,
-        promises: list[promises_mod.Promise],
+        promises: list[promise_ledger.Promise],
         ways: int,
     ) -> bool:
         """Ask for every second, before and after."""
@@ -194,7 +196,7 @@ class RunsTest(base.TestCase):
     def fit(
         self,
         view: host_view.HostView | None,
-        promises: list[promises_mod.Promise],
+        promises: list[promise_ledger.Promise],
     ) -> bool:
         for one in promises:
             if view is not None:

@@ -6,14 +6,14 @@ import dataclasses
 from unittest import mock
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import spare as spare_mod
 from tests import base
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
-PLACE = test_promises.PLACES[0]
+PLACE = test_promise_ledger.PLACES[0]
 
 
 class OwnSlotTest(base.TestCase):
@@ -21,14 +21,14 @@ class OwnSlotTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.slot = test_promises.make_slot(
+        self.slot = test_promise_ledger.make_slot(
             'x/0', hosts.span(0, 100), {PLACE: 4}
         )
-        self.promises = promises.Promises()
+        self.promises = promise_ledger.Promises()
         request = hosts.make_request('x', self.slot.during)
         self.promises.take(request, (self.slot,))
 
-    def fits(self, without: server.PlannedServer | None) -> bool:
+    def fits(self, without: planned_server.PlannedServer | None) -> bool:
         spare = spare_mod.Spare(
             self.promises, lambda _place: 4, now=5, end=100, without=without
         )

@@ -7,17 +7,17 @@ from types import MappingProxyType
 from typing import Any
 
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import host
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import starts
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
 
-Affinity = request_mod.Affinity
+Affinity = plan_request.Affinity
 SECONDS = 20
 
 
@@ -106,7 +106,7 @@ class StartsTest(base.TestCase):
 
     def test_classes_of_sharing_providers_are_not_asked_for(self) -> None:
         pool = hosts.make_provider('pool', (), DISK_GB=100)
-        fleet = fleet_mod.Fleet(
+        fleet = fleets.Fleet(
             [
                 host.make_host(
                     name,
@@ -167,7 +167,7 @@ class SharingTest(base.TestCase):
             place: hosts.make_provider(place[0], (), **{place[1]: 7})
             for place in self.POOLS
         }
-        self.fleet = fleet_mod.Fleet(
+        self.fleet = fleets.Fleet(
             [
                 host.make_host(
                     name,

@@ -5,7 +5,7 @@
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import waiting
 from tests import base
 from tests.unit.reservation import hosts
@@ -13,9 +13,9 @@ from tests.unit.reservation import hosts
 Step = waiting.Step
 
 
-def make_slot(*taken: tuple[str, int, bool]) -> server_mod.PlannedServer:
+def make_slot(*taken: tuple[str, int, bool]) -> planned_server.PlannedServer:
     """Make a slot that takes units of a class, each of another provider."""
-    return server_mod.PlannedServer(
+    return planned_server.PlannedServer(
         key='lease/0',
         host='a',
         during=hosts.span(0),

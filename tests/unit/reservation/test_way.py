@@ -11,8 +11,8 @@ from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import way as way_mod
 from tests import base
 from tests.unit.reservation import changes
@@ -164,7 +164,7 @@ class WayTest(WayTestCase):
                 span(5, 9),
                 hosts.make_demand(_={'VCPU': 1, 'CUSTOM_SEAT': seats}),
                 least=2,
-                affinity=request_mod.Affinity.DIFFERENT_HOSTS,
+                affinity=plan_request.Affinity.DIFFERENT_HOSTS,
             )
             plan = self.planner.plan(request, 0)
             assert isinstance(plan, planner.Plan)

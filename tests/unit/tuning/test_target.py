@@ -8,8 +8,8 @@ from nova_ext_resources.claims.trackers import bandwidth
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.tuning import target
 from tests import base
 
@@ -24,22 +24,22 @@ def make_view() -> host_view.HostView:
             (RDT, classes.CLOS): host_view.Tracked(
                 tracker='count',
                 state=count.CountState(8),
-                inventory=inventory.Inventory(total=8),
+                inventory=class_inventory.Inventory(total=8),
             ),
             (L3, classes.WAYS): host_view.Tracked(
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState(0xFF),
-                inventory=inventory.Inventory(total=16, reserved=8),
+                inventory=class_inventory.Inventory(total=16, reserved=8),
             ),
             (L3, classes.BURST): host_view.Tracked(
                 tracker='burst_ways',
                 state=count.CountState(6),
-                inventory=inventory.Inventory(total=6),
+                inventory=class_inventory.Inventory(total=6),
             ),
             (L3, classes.PERCENT): host_view.Tracked(
                 tracker='bandwidth',
                 state=bandwidth.BandwidthState(100, 0, 10),
-                inventory=inventory.Inventory(
+                inventory=class_inventory.Inventory(
                     total=100, reserved=20, step_size=10
                 ),
             ),

@@ -12,7 +12,7 @@ from nova_ext_resources.cmd.osc.audit import journal as journal_mod
 from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.placement import allocations
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 
 State = journal_mod.ChangeState
@@ -28,7 +28,7 @@ class AllocationRepair:
 
     def __init__(
         self,
-        placement: client.Client,
+        placement: placement_client.Client,
         journal: journal_mod.AuditJournal,
     ) -> None:
         self._placement = placement

@@ -17,10 +17,10 @@ from nova_ext_resources import exception
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.inspection.audit import providers
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement import cloud_snapshot
 from nova_ext_resources.reservation import nova_server
@@ -35,7 +35,9 @@ _MOST_SERVERS = 3
 class AuditReader:
     """Reads with the credentials of the user of the client."""
 
-    def __init__(self, placement: client.Client, nova: nova_mod.Nova) -> None:
+    def __init__(
+        self, placement: placement_client.Client, nova: nova_mod.Nova
+    ) -> None:
         self._placement = placement
         self._nova = nova
 
@@ -166,12 +168,12 @@ class AuditReader:
             unmapped=frozenset(services.keys() - {one.host for one in nodes}),
         )
 
-    def _list_providers(self) -> dict[str, provider_obj.Provider]:
+    def _list_providers(self) -> dict[str, host_provider.Provider]:
         found = retry.call(self._placement.list_providers)
         return {one.rp_uuid: one for one in found}
 
     def _find_owned(
-        self, listed: dict[str, provider_obj.Provider]
+        self, listed: dict[str, host_provider.Provider]
     ) -> set[str]:
         """Return the providers of this package, also those without its trait.
 
@@ -180,7 +182,7 @@ class AuditReader:
         try:
             marked = retry.call(
                 self._placement.list_providers,
-                required=provider_obj.OWNER_TRAIT,
+                required=host_provider.OWNER_TRAIT,
             )
         except exception.PlacementRefused:
             # Placement has no such trait.
@@ -197,7 +199,7 @@ class AuditReader:
 
     def _read_owned(
         self,
-        listed: dict[str, provider_obj.Provider],
+        listed: dict[str, host_provider.Provider],
         rp_uuids: Collection[str],
     ) -> dict[str, cloud_mod.Owned]:
         """Return providers; those that have gone meanwhile are left out."""
@@ -207,7 +209,7 @@ class AuditReader:
         return {one.provider.rp_uuid: one for one in found if one is not None}
 
     def _read_one(
-        self, listed: provider_obj.Provider
+        self, listed: host_provider.Provider
     ) -> cloud_mod.Owned | None:
         try:
             provider = retry.call(self._placement.read_provider, listed)
@@ -223,7 +225,7 @@ class AuditReader:
 
     def _find_reached(
         self,
-        listed: dict[str, provider_obj.Provider],
+        listed: dict[str, host_provider.Provider],
         owned: dict[str, cloud_mod.Owned],
     ) -> dict[str, frozenset[str]]:
         roots = {one: cloud_snapshot.find_root(one, listed) for one in listed}

@@ -15,7 +15,7 @@ from nova_ext_resources.inspection import legend
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.inspection import rows as rows_mod
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 
 WIDTH = 79
 
@@ -97,7 +97,7 @@ def _draw_traits(one: host_tree.TreeProvider, indent: str) -> Iterator[str]:
     """Return the traits, of Nova's providers those of operators alone."""
     shown = sorted(
         trait
-        for trait in one.traits - {provider.OWNER_TRAIT}
+        for trait in one.traits - {host_provider.OWNER_TRAIT}
         if one.is_ours or trait.startswith('CUSTOM_')
     )
     if shown:

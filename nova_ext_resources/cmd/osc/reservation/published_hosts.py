@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_utils import timeutils
 
 from nova_ext_resources.conf import reservation
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import publications
@@ -18,7 +18,7 @@ from nova_ext_resources.reservation.store import schema
 
 
 def read(
-    conf: cfg.ConfigOpts, promises: promises_mod.Promises | None = None
+    conf: cfg.ConfigOpts, promises: promise_ledger.Promises | None = None
 ) -> publication.Publications:
     """Return host -> its publication.
 

@@ -13,7 +13,7 @@ from nova_ext_resources.cmd.osc.reservation import store
 from nova_ext_resources.cmd.osc.reservation import window_arguments
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation import times
 
@@ -119,7 +119,7 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
     )
     add(
         '--at-end',
-        choices=[str(one) for one in request.AtEnd],
+        choices=[str(one) for one in plan_request.AtEnd],
         help=f'what happens to its servers at the end{default % "keep"}',
     )
 

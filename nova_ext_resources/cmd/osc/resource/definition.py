@@ -14,7 +14,7 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement import cloud_snapshot
 
 _COLUMNS = (
@@ -128,7 +128,7 @@ def _list_offers(
         ((host.name,), host.make_key(one), one)
         for host in hosts
         for one in host.providers
-        if provider_obj.SHARING_TRAIT not in one.traits
+        if host_provider.SHARING_TRAIT not in one.traits
     ]
     places += [(reaching, pool.name, pool) for pool, reaching in pools]
     for names, key, one in places:
@@ -148,5 +148,5 @@ def _describe(one: _Offer) -> dict[str, Any]:
         **(inventory.to_dict() if inventory else {}),
         'used': one.amount.used,
         'free': one.amount.free,
-        'traits': sorted(one.provider.traits - {provider_obj.OWNER_TRAIT}),
+        'traits': sorted(one.provider.traits - {host_provider.OWNER_TRAIT}),
     }

@@ -14,7 +14,7 @@ from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.drivers.static import definitions
 from nova_ext_resources.drivers.static import inventory
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import plan_text
 from nova_ext_resources.placement.publish import tree_writer
@@ -62,7 +62,7 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
             node = self._find_node(host)
             # What other plugins of the host publish stays.
             owned = {
-                provider.make_rp_uuid(node.uuid, key)
+                host_provider.make_rp_uuid(node.uuid, key)
                 for key in (definitions.DEFAULT_KEY, *(p.key for p in found))
             }
             plan = tree_writer.TreeWriter(self.placement).plan(
@@ -91,7 +91,7 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
             return _TROUBLE
         return _DIFFERENT if plan.changes else _SAME
 
-    def _find_node(self, host: str) -> provider.Node:
+    def _find_node(self, host: str) -> host_provider.Node:
         """Return the compute node of a hypervisor.
 
         :raises CommandError: placement has none
@@ -99,7 +99,7 @@ class DiffDefinitions(cloud.CloudCommand, command.Command):
         """
         for one in retry.call(self.placement.list_providers, name=host):
             if one.parent_uuid is None:
-                return provider.Node(
+                return host_provider.Node(
                     uuid=one.rp_uuid, hypervisor_hostname=host
                 )
         raise exceptions.CommandError(

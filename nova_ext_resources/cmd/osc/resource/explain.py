@@ -19,8 +19,8 @@ from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.placement import cloud_snapshot
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation import server_demand
 
 #: Providers of which is asked who holds them, unless --holders says more.
 _MAX_ASKED = 40
@@ -174,10 +174,10 @@ class Explain(cloud.DrawnCommand):
     def _examine(
         self,
         arguments: argparse.Namespace,
-        demand: demand_mod.Demand,
+        demand: server_demand.Demand,
         wish: aggregates_mod.Wish,
     ) -> _Answer:
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
         published = cloud.read_published(arguments, promises) or {}
         hosts, offered, refusal = request_arguments.read_hosts(
             self.placement, arguments.host, demand

@@ -22,9 +22,9 @@ from nova_ext_resources.cmd.osc import nova as nova_mod
 from nova_ext_resources import exception
 from nova_ext_resources.host.inventory import provider_config
 from nova_ext_resources.inspection import relocated
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement import cloud_snapshot
@@ -37,11 +37,11 @@ _ATTEMPTS = 4
 #: unless service_down_time says otherwise.
 _SILENCE = 180.0
 
-_Inventories = dict[str, inventory.Inventory]
+_Inventories = dict[str, class_inventory.Inventory]
 
 
 def revert(
-    placement: client.Client,
+    placement: placement_client.Client,
     nova: nova_mod.Nova,
     host: str,
     classes: Collection[str],
@@ -125,7 +125,7 @@ class _Change:
 
 
 def _read(
-    placement: client.Client, host: str, classes: frozenset[str]
+    placement: placement_client.Client, host: str, classes: frozenset[str]
 ) -> _Change:
     """Read a tree, and return it changed.
 
@@ -175,7 +175,9 @@ def _read(
     return _Change(inventories=inventories, allocations=allocations)
 
 
-def _read_tree(placement: client.Client, host: str) -> list[provider.Provider]:
+def _read_tree(
+    placement: placement_client.Client, host: str
+) -> list[host_provider.Provider]:
     """Return the providers of a host, its compute node first.
 
     :raises CommandError: there is no such compute node
@@ -187,7 +189,9 @@ def _read_tree(placement: client.Client, host: str) -> list[provider.Provider]:
     raise exceptions.CommandError(f'Placement has no compute node {host}.')
 
 
-def _without(one: provider.Provider, classes: frozenset[str]) -> _Inventories:
+def _without(
+    one: host_provider.Provider, classes: frozenset[str]
+) -> _Inventories:
     return {n: inv for n, inv in one.inventories.items() if n not in classes}
 
 
@@ -219,7 +223,7 @@ def _find_largest(
 
 
 def _unite(
-    below: Sequence[provider.Provider],
+    below: Sequence[host_provider.Provider],
     classes: frozenset[str],
     largest: Mapping[str, int],
 ) -> _Inventories:

@@ -20,13 +20,13 @@ from nova_ext_resources.inspection import aggregates
 from nova_ext_resources.inspection import fit
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement import cloud_snapshot
 from nova_ext_resources import plugins
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation import server_demand
 
 _NOT_FOUND = 404
 
@@ -105,9 +105,9 @@ def read_request(
 
 
 def make_filters(
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     extra_specs: Mapping[str, str],
-    promises: promises_mod.Promises,
+    promises: promise_ledger.Promises,
 ) -> fit.Filters:
     """Return what decides about a request, as schedulers do now.
 
@@ -165,7 +165,7 @@ def read_zone(
 def list_hosts(
     client: placement_client.Client,
     name: str | None,
-    *demands: demand_mod.Demand,
+    *demands: server_demand.Demand,
 ) -> list[host_tree.HostTree]:
     """Return all hosts, or the one of a name.
 
@@ -189,7 +189,7 @@ def list_hosts(
 def read_hosts(
     client: placement_client.Client,
     name: str | None,
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
 ) -> tuple[list[host_tree.HostTree], fit.Offered, list[str]]:
     """Return hosts, what placement offers, and why it refuses the request.
 
@@ -211,7 +211,7 @@ def read_hosts(
 def ask_placement(
     client: placement_client.Client,
     hosts: Sequence[host_tree.HostTree],
-    demand: demand_mod.Demand,
+    demand: server_demand.Demand,
     name: str | None,
 ) -> tuple[fit.Offered, list[str]]:
     """Return what placement offers, and why it refuses the request.

@@ -19,8 +19,8 @@ from nova_ext_resources.inspection import placing as placing_mod
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects.documents import host_tree
 from nova_ext_resources.placement import cloud_snapshot
-from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import promises
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation import server_demand
 
 #: Servers that are tried on each host, or rounds of a mix, unless --count
 #: says so.
@@ -57,7 +57,7 @@ class Simulate(cloud.DrawnCommand):
         cloud.add_units(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Data:
-        self._promises = promises.Promises()
+        self._promises = promise_ledger.Promises()
         if parsed_args.mix:
             return self._mix(parsed_args)
         request, filters = self._read(parsed_args, parsed_args.flavor)
@@ -235,7 +235,7 @@ class Simulate(cloud.DrawnCommand):
     def _ask(
         self,
         hosts: Sequence[host_tree.HostTree],
-        demand: demand_mod.Demand,
+        demand: server_demand.Demand,
         name: str | None,
     ) -> fit_mod.Offered:
         """Return what placement offers of hosts."""
@@ -249,7 +249,7 @@ class Simulate(cloud.DrawnCommand):
     def _find_refused(
         self,
         hosts: Sequence[host_tree.HostTree],
-        demand: demand_mod.Demand,
+        demand: server_demand.Demand,
         offered: fit_mod.Offered,
     ) -> dict[str, fit_mod.Fit]:
         """Return hosts that placement does not offer though enough is free.

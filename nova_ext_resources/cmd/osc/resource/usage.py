@@ -13,7 +13,7 @@ from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects.documents import holders as holders_obj
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.reservation import publication
 
@@ -80,7 +80,7 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
         allocated = retry.call(
             self.placement.get_allocations, consumer
         ).resources
-        trees: dict[str, dict[str, provider.Provider]] = {}
+        trees: dict[str, dict[str, host_provider.Provider]] = {}
         for rp_uuid in allocated:
             if not any(rp_uuid in tree for tree in trees.values()):
                 tree = {
@@ -95,7 +95,7 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
             yield from _list_allocated(host, tree, allocated, own, what)
 
 
-def _name_root(tree: Mapping[str, provider.Provider]) -> str:
+def _name_root(tree: Mapping[str, host_provider.Provider]) -> str:
     return next((one.name for one in tree.values() if not one.parent_uuid), '')
 
 
@@ -112,7 +112,7 @@ def _list_assignments(
 
 def _list_allocated(
     host: str,
-    tree: Mapping[str, provider.Provider],
+    tree: Mapping[str, host_provider.Provider],
     allocated: Mapping[str, Mapping[str, int]],
     own: Mapping[tuple[str, str], assignment.Assignment],
     what: str,

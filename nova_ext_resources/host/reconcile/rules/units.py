@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory as inventory_obj
 
 #: A consumer and what it holds.
 _Holding: TypeAlias = tuple[str, assignment.Assignment]
@@ -75,7 +75,7 @@ def list_overallocated(
     ]
 
 
-def _find_most(inventory: inventory_obj.Inventory) -> int:
+def _find_most(inventory: class_inventory.Inventory) -> int:
     is_closed = inventory.reserved == inventory.total
     return inventory.total if is_closed else inventory.capacity
 

@@ -13,7 +13,7 @@ from osc_lib import exceptions
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import nova
 from nova_ext_resources.cmd.osc.resource import explain
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.placement.api import placement_client
 from tests.functional.virt import base
 
 HEADERS = {
@@ -50,7 +50,7 @@ class ExplainTestCase(base.NovaTestCase):
             )
         )
         auth = token_endpoint.Token(self.placement.fixture.endpoint, user)
-        command.placement = client.Client(
+        command.placement = placement_client.Client(
             adapter.Adapter(
                 session.Session(auth=auth, timeout=30),
                 service_type='placement',

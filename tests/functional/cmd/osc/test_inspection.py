@@ -16,7 +16,7 @@ from dev.cloud import folder as folders
 from dev.demo import scene as scenes
 from dev.demo import stage
 from dev.demo.story import flavors
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from tests import base
 from tests.unit.cmd.osc import shells

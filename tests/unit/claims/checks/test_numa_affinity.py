@@ -19,10 +19,10 @@ from nova_ext_resources.claims.trackers import device
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources import plugins
 from tests import base
 from tests.unit import builders
@@ -63,7 +63,7 @@ def make_view(**cards: host_view.Tracked) -> host_view.HostView:
             for key, one in given.items()
         },
         resource_classes=frozenset({CLASS}),
-        constraints=constraints.Constraints(tests=tuple(TESTS)),
+        constraints=host_constraints.Constraints(tests=tuple(TESTS)),
     )
 
 
@@ -74,7 +74,7 @@ def make_request(
         {rp_uuid: {CLASS: 1}},
         asked={CLASS: 1},
         attributes=(
-            {CLASS: {requirement.AFFINITY: affinity}} if affinity else {}
+            {CLASS: {requirements.AFFINITY: affinity}} if affinity else {}
         ),
         cpus=fields.pop('cpus', None),
         float_cpus=fields.pop('float_cpus', None),
@@ -354,7 +354,7 @@ class SeveralCachesTest(base.TestCase):
                 },
             },
             resource_classes=host.resource_classes | {builders.WAYS},
-            constraints=constraints.Constraints(tests=tuple(tests)),
+            constraints=host_constraints.Constraints(tests=tuple(tests)),
         )
 
     def decide(

@@ -16,8 +16,8 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
@@ -133,7 +133,7 @@ class WholeCoresTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         view = builders.make_view([0xFFF, 0xFFF], follows_tasks=True)
-        rule = constraints.ClassConstraints(needs_cores=True)
+        rule = host_constraints.ClassConstraints(needs_cores=True)
         rules = dataclasses.replace(
             view.constraints, classes={builders.WAYS: rule}
         )
@@ -320,7 +320,7 @@ class ChooseTestCase(base.TestCase):
         """
         view = dataclasses.replace(
             builders.make_view(masks),
-            constraints=constraints.Constraints(spreads_pins=True),
+            constraints=host_constraints.Constraints(spreads_pins=True),
         )
         free = [set(range(8, 16))]
         return choose(publish(view), free=free, **fields)
@@ -336,7 +336,7 @@ class ChooseTestCase(base.TestCase):
     def test_one_cache_comes_before_several(self) -> None:
         view = dataclasses.replace(
             builders.make_view(),
-            constraints=constraints.Constraints(spreads_pins=True),
+            constraints=host_constraints.Constraints(spreads_pins=True),
         )
         free = [{10, 11, *range(12, 18)}]
 

@@ -3,15 +3,15 @@
 from typing import Any
 
 from nova_ext_resources.claims.schedule import unchecked
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from tests import base
 
 
 def find(**given: Any) -> list[str]:
-    group = requirement.RequestGroup(
+    group = requirements.RequestGroup(
         suffix='', resources={'CUSTOM_VF': 2, 'CUSTOM_SEAT': 1}
     )
-    made = requirement.Requirement(groups=(group,), **given)
+    made = requirements.Requirement(groups=(group,), **given)
     return [str(one) for one in unchecked.find_unchecked(made)]
 
 

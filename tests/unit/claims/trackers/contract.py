@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims import base as plugin_base
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies
@@ -39,7 +39,7 @@ class TrackerContract(base.TestCase):
     fresh: st.SearchStrategy[Any]
 
     @abc.abstractmethod
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         """Return the inventory of which ``fresh`` is the initial state."""
 
     @abc.abstractmethod
@@ -304,7 +304,7 @@ class TrackerContract(base.TestCase):
         )
 
     def restart(
-        self, given: inventory.Inventory, state: Any, held: list[Held]
+        self, given: class_inventory.Inventory, state: Any, held: list[Held]
     ) -> host_view.TrackerState:
         """Make the state anew, as a host does that has just started."""
         report = self.report(state)

@@ -3,7 +3,7 @@
 """What every tracker of minimums and maximums must do."""
 
 from nova_ext_resources.claims import base as plugin_base
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests import base
 from tests.unit import builders
 
@@ -56,5 +56,5 @@ class RangeContract(base.TestCase):
         self.assertTrue(self.tracker.NEEDS_ENFORCER)
         self.assertTrue(self.tracker.IS_CPU_LOCAL)
 
-    def make_room(self) -> inventory.Inventory:
+    def make_room(self) -> class_inventory.Inventory:
         return builders.make_inventory(10)

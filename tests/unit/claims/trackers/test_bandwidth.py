@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nova_ext_resources.claims.trackers import bandwidth
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 from tests.unit.claims.trackers import ranges
@@ -21,7 +21,7 @@ class TestBandwidthTracker(contract.TrackerContract, ranges.RangeContract):
         step=st.sampled_from((1, 10, 125)),
     )
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nova_ext_resources.claims.trackers import burst_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 from tests.unit.claims.trackers import ranges
@@ -19,7 +19,7 @@ class TestBurstWaysTracker(contract.TrackerContract, ranges.RangeContract):
     tracker = burst_ways.BurstWaysTracker()
     fresh = st.builds(count.CountState, st.integers(1, 20))
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 from tests.unit import strategies
@@ -68,7 +68,7 @@ class TestCacheWaysTracker(contract.TrackerContract):
     tracker = cache_ways.CacheWaysTracker()
     fresh = st.builds(cache_ways.CacheWaysState, strategies.masks)
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(strategies.MASK_BITS)
 
     def report(self, state: Any) -> dict[str, Any]:

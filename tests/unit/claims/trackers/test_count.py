@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nova_ext_resources.claims.trackers import count
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 
@@ -18,7 +18,7 @@ class TestCountTracker(contract.TrackerContract):
         count.CountState, st.integers(min_value=1, max_value=1000)
     )
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims.trackers import device
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from tests import base
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
@@ -31,7 +31,7 @@ class TestDeviceTracker(contract.TrackerContract):
         st.frozensets(st.sampled_from(NAMES), min_size=1),
     )
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(len(fresh.names))
 
     def report(self, state: Any) -> dict[str, Any]:

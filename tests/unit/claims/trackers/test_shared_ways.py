@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.claims.trackers import shared_ways
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests.unit import builders
 from tests.unit.claims.trackers import contract
 
@@ -17,7 +17,7 @@ class TestSharedWaysTracker(contract.TrackerContract):
     tracker = shared_ways.SharedWaysTracker()
     fresh = st.builds(count.CountState, st.integers(1, 100))
 
-    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+    def make_inventory(self, fresh: Any) -> class_inventory.Inventory:
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import promises as promises_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation import promise_ledger
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import schema
 from tests import base
 from tests.unit.reservation import hosts
@@ -48,18 +48,18 @@ class ReadPublishedTest(base.TestCase):
         self.assertIn('version none', str(err))
 
     def test_nothing_is_published_yet(self) -> None:
-        schema.ensure(database.Database(self.url))
+        schema.ensure(databases.Database(self.url))
 
         self.assertFalse(cloud.read_published(self.arguments))
 
     def test_what_is_promised_is_read_if_it_is_asked_for(self) -> None:
-        schema.ensure(database.Database(self.url))
+        schema.ensure(databases.Database(self.url))
         during = hosts.span(2**31, 2**31 + 60)
         admission = stores.make_admission(self.url)
         admission.admit(
             hosts.make_request('n1', during), now=0, reason=stores.REASON
         )
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
 
         cloud.read_published(self.arguments, promises)
 
@@ -69,7 +69,7 @@ class ReadPublishedTest(base.TestCase):
         # Then placement has what is promised, too: its room is held there.
         with self.config.open('a') as file:
             file.write('blocking_seconds = 3600\n')
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
 
         cloud.read_published(self.arguments, promises)
 

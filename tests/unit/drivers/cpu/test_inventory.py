@@ -16,7 +16,7 @@ from nova_ext_resources.drivers.cpu import inventory
 from nova_ext_resources.drivers.cpu import sysfs
 from nova_ext_resources.drivers.devices import files
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.testing import cpu
 from tests.unit.drivers import contract
 
@@ -47,7 +47,7 @@ class TestCpuInventory(contract.InventoryProviderContract):
     def break_host(self, plugin: base.InventoryProvider) -> None:
         shutil.rmtree(self.tree.path)
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         """Return nothing: this plugin has no providers."""
         found = self.make_plugin().discover()
         self.assertEqual((), found)
@@ -58,7 +58,7 @@ class TestCpuInventory(contract.InventoryProviderContract):
         plugin = self.make_plugin(**power)
         plugin.discover()
         for one in plugin.node_traits:
-            self.assertEqual('', provider.find_trait_error(one))
+            self.assertEqual('', host_provider.find_trait_error(one))
         prefix = 'CUSTOM_CPU_'
         return sorted(one.removeprefix(prefix) for one in plugin.node_traits)
 

@@ -15,7 +15,7 @@ from nova_ext_resources.drivers.fpga import inventory
 from nova_ext_resources.drivers.fpga import sysfs
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.testing import fpga
 from tests.unit import builders
 from tests.unit.drivers import contract
@@ -71,7 +71,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
 
     def find(
         self, plugin: inventory.FpgaInventory, name: str = NAME
-    ) -> provider.HostProvider | None:
+    ) -> host_provider.HostProvider | None:
         found = {one.key: one for one in plugin.discover()}
         return found.get(f'FPGA_{name}')
 
@@ -90,7 +90,7 @@ class TestFpgaInventory(contract.InventoryProviderContract):
         first, second, third = self.make_plugin().discover()
 
         self.assertEqual(
-            provider.HostProvider(
+            host_provider.HostProvider(
                 key=f'FPGA_{NAME}',
                 inventories={CLASS: builders.make_inventory(1)},
                 trackers={CLASS: 'device'},

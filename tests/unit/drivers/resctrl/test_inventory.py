@@ -15,8 +15,8 @@ from nova_ext_resources.drivers.resctrl import inventory
 from nova_ext_resources.drivers.resctrl.kernel import file_system
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import shape
 from tests.unit.drivers import contract
@@ -26,7 +26,7 @@ WAYS = classes.WAYS
 WAYS_2 = classes.L2_WAYS
 PERCENT = classes.PERCENT
 MBPS = classes.MBPS
-Reserved = reserved.Reserved
+Reserved = reserved_units.Reserved
 
 
 class Lacking:
@@ -86,7 +86,7 @@ class ResctrlTestCase(contract.InventoryProviderContract):
     def break_host(self, plugin: base.InventoryProvider) -> None:
         self.kernel.fail(error='EIO', count=None)
 
-    def find(self, **values: Any) -> dict[str, provider.HostProvider]:
+    def find(self, **values: Any) -> dict[str, host_provider.HostProvider]:
         found = self.make_plugin(**values).discover()
         return {one.key: one for one in found}
 

@@ -10,7 +10,7 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import constraints
 from nova_ext_resources import exception
-from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
@@ -45,7 +45,7 @@ def make_host() -> host_view.HostView:
             (L3_0, WAYS): own,
             (L3_1, WAYS): own,
         },
-        constraints=constraints_obj.Constraints(
+        constraints=host_constraints.Constraints(
             enforcers=frozenset({'rmd'}), classes=constraints.CONSTRAINTS
         ),
     )

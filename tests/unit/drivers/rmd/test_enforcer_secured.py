@@ -10,7 +10,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rmd import enforcer
 from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.testing.rmd_simulator import simulator
 from tests.unit.drivers.rmd.api import test_tls
 from tests.unit.drivers.rmd import test_enforcer
@@ -31,7 +31,7 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_rmd')
 
-    def discover(self) -> dict[str, provider.HostProvider]:
+    def discover(self) -> dict[str, host_provider.HostProvider]:
         made = inventory.RmdInventory(self.conf.ext_resources_rmd, 'host1')
         self.addCleanup(made._client.close)
         return {one.key: one for one in made.discover()}

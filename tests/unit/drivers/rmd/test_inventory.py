@@ -11,8 +11,8 @@ from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit import builders
@@ -20,7 +20,7 @@ from tests.unit.drivers.rmd import with_inventory
 
 WAYS = classes.WAYS
 CLOS = classes.CLOS
-Reserved = reserved.Reserved
+Reserved = reserved_units.Reserved
 
 
 class EverythingTest(with_inventory.RmdInventoryContract):
@@ -28,7 +28,7 @@ class EverythingTest(with_inventory.RmdInventoryContract):
 
 
 class RmdInventoryTest(with_inventory.RmdInventoryContract):
-    def find(self, **options: Any) -> dict[str, provider.HostProvider]:
+    def find(self, **options: Any) -> dict[str, host_provider.HostProvider]:
         plugin = self.make_plugin(**options)
         return {one.key: one for one in plugin.discover()}
 

@@ -16,7 +16,7 @@ from nova_ext_resources.drivers.sriov import inventory
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.testing import sriov
 from tests.unit import builders
 from tests.unit.drivers import contract
@@ -76,7 +76,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
 
     def find(
         self, plugin: inventory.SriovInventory, key: str = KEY
-    ) -> provider.HostProvider | None:
+    ) -> host_provider.HostProvider | None:
         found = {one.key: one for one in plugin.discover()}
         return found.get(key)
 
@@ -96,7 +96,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
         first, second = self.make_plugin().discover()
 
         self.assertEqual(
-            provider.HostProvider(
+            host_provider.HostProvider(
                 key=KEY,
                 inventories={CLASS: builders.make_inventory(4)},
                 trackers={CLASS: 'device'},

@@ -7,9 +7,9 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.host.handover import plan
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import constraints
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.unit.host import with_host
 
@@ -17,15 +17,17 @@ from tests.unit.host import with_host
 def make_target(free: int, *, reserved: int = 0) -> plan.HandoverTarget:
     """Make one with a cache of which these ways are free."""
     found = (
-        provider.HostProvider(
+        host_provider.HostProvider(
             key=classes.RDT,
-            inventories={classes.CLOS: inventory.Inventory(total=16)},
+            inventories={classes.CLOS: class_inventory.Inventory(total=16)},
         ),
-        provider.HostProvider(
+        host_provider.HostProvider(
             key='L3_0',
             parent_key=classes.RDT,
             inventories={
-                classes.WAYS: inventory.Inventory(total=20, reserved=reserved)
+                classes.WAYS: class_inventory.Inventory(
+                    total=20, reserved=reserved
+                )
             },
             trackers={classes.WAYS: 'cache_ways'},
             units={classes.WAYS: {'free': f'{free:x}'}},
@@ -37,7 +39,7 @@ def make_target(free: int, *, reserved: int = 0) -> plan.HandoverTarget:
     return plan.HandoverTarget(
         name='other',
         found=found,
-        constraints=constraints.Constraints(),
+        constraints=host_constraints.Constraints(),
         serves=lambda resource_class: True,
         trackers=trackers,
         tests=tests,

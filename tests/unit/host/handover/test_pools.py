@@ -2,8 +2,8 @@
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.objects import requirements
 from tests.unit.host.handover import test_run
 from tests.unit.host.handover import with_both
 from tests.unit.host import with_host
@@ -50,7 +50,7 @@ class PoolsTestCase(with_both.HandOverTestCase):
                 uuid,
                 cpus=frozenset({4 + number}),
                 allocations={with_host.DOMAINS[0]: held},
-                requirement=requirement.Requirement(attributes=attributes),
+                requirement=requirements.Requirement(attributes=attributes),
             )
         host.close()
         return self.read_entries()
@@ -107,7 +107,7 @@ class KilledPoolsTest(PoolsTestCase, test_run.KilledTestCase):
         self.check_all('resctrl', 'rmd', then=('rmd', 'resctrl'))
 
 
-def list_capacities(one: provider.Provider) -> dict[str, int]:
+def list_capacities(one: host_provider.Provider) -> dict[str, int]:
     return {
         name: what for name, (_, what) in test_run.list_totals(one).items()
     }

@@ -10,7 +10,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.handover import errors
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests.unit.host.handover import with_both
 
 FIRST = with_both.FIRST
@@ -206,7 +206,7 @@ class HandOverTest(with_both.HandOverTestCase):
         self.assertIn(f'left alone {STRANGER}', '\n'.join(self.said))
 
 
-def list_totals(one: provider.Provider) -> dict[str, tuple[int, int]]:
+def list_totals(one: host_provider.Provider) -> dict[str, tuple[int, int]]:
     """Give class -> total and what can be had of it."""
     return {
         name: (inventory.total, inventory.capacity)

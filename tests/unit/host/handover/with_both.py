@@ -18,7 +18,7 @@ from nova_ext_resources.host.ledger import ledger as ledger_mod
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from nova_ext_resources import plugins
 from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from tests.unit.host import with_host
@@ -104,7 +104,7 @@ class HandOverTestCase(
             4,
             cpus=frozenset({13, 14}),
             allocations={domain: {classes.WAYS: 4, classes.PERCENT: 30}},
-            requirement=requirement.Requirement(),
+            requirement=requirements.Requirement(),
         )
         host.close()
         return self.read_entries()

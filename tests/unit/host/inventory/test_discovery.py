@@ -14,8 +14,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources.host import manager
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool
-from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.placement.publish import diff
 from nova_ext_resources import plugins as plugins_mod
@@ -48,7 +48,7 @@ class Plugin(plugins_base.InventoryProvider):
     pools: tuple[pool.SharedPool, ...] = ()
     node_traits = frozenset[str]()
 
-    def __init__(self, *found: provider.HostProvider | Exception) -> None:
+    def __init__(self, *found: host_provider.HostProvider | Exception) -> None:
         self.found = found
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
@@ -57,7 +57,7 @@ class Plugin(plugins_base.InventoryProvider):
             builders.make_definition(name=WAYS, type='cache_ways'),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         found = []
         for one in self.found:
             if isinstance(one, Exception):
@@ -66,7 +66,7 @@ class Plugin(plugins_base.InventoryProvider):
         return tuple(found)
 
 
-def make(key: str, **fields: Any) -> provider.HostProvider:
+def make(key: str, **fields: Any) -> host_provider.HostProvider:
     return builders.make_host_provider(key=key, **fields)
 
 
@@ -155,7 +155,7 @@ class DiscoveryTest(base.TestCase):
             'CUSTOM_a',
             'CUSTOM_A\n',
             'CUSTOM_' + 'A' * 249,
-            provider.OWNER_TRAIT,
+            host_provider.OWNER_TRAIT,
         ):
             with self.subTest(trait=trait):
                 self.first.node_traits = frozenset({trait})
@@ -436,7 +436,9 @@ class BrokenEntryTest(with_host.HostTestCase):
         )
 
     def test_nothing_of_it_leaves_placement(self) -> None:
-        root = provider.Provider(rp_uuid=with_host.NODE.uuid, name='host1')
+        root = host_provider.Provider(
+            rp_uuid=with_host.NODE.uuid, name='host1'
+        )
 
         plan = diff.plan(
             self.host.providers(),

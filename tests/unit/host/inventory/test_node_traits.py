@@ -4,7 +4,7 @@ import dataclasses
 
 from nova_ext_resources.host.inventory import discovery
 from nova_ext_resources.host.inventory import node_traits
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.unit.host import with_host
 
@@ -12,8 +12,10 @@ NODE = with_host.NODE
 RECORD = node_traits.find_record(NODE)
 
 
-def make_traits(added: str = '', removed: str = '') -> provider.NodeTraits:
-    return provider.NodeTraits(
+def make_traits(
+    added: str = '', removed: str = ''
+) -> host_provider.NodeTraits:
+    return host_provider.NodeTraits(
         added=frozenset(added), removed=frozenset(removed)
     )
 

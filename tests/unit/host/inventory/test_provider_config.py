@@ -2,15 +2,15 @@
 
 from nova_ext_resources import exception
 from nova_ext_resources.host.inventory import provider_config
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from tests import base
 
-Inventory = inventory.Inventory
+Inventory = class_inventory.Inventory
 
 
-def make_cache(number: int, **fields: int) -> provider.HostProvider:
-    return provider.HostProvider(
+def make_cache(number: int, **fields: int) -> host_provider.HostProvider:
+    return host_provider.HostProvider(
         key=f'L3_{number}',
         inventories={
             'CUSTOM_LLC_WAYS': Inventory(total=11, **fields),
@@ -73,7 +73,7 @@ class DocumentTest(base.TestCase):
         )
 
     def test_more_than_placement_can_store(self) -> None:
-        large = Inventory(total=inventory.MAX_INT)
+        large = Inventory(total=class_inventory.MAX_INT)
 
         error = self.assertRaises(
             exception.InvalidResource,

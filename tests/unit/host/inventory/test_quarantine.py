@@ -14,15 +14,15 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.inventory import quarantine
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 from tests.unit import builders
 from tests.unit.host import with_host
 
 CLASS = 'CUSTOM_CARD'
 KEY = 'CARDS_0000:3b:00.0'
-RP = provider.make_rp_uuid(with_host.NODE.uuid, KEY)
+RP = host_provider.make_rp_uuid(with_host.NODE.uuid, KEY)
 
 
 class Cards(base.InventoryProvider):
@@ -44,16 +44,16 @@ class Cards(base.InventoryProvider):
             ),
         )
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         if self.is_broken:
             raise exception.DiscoveryFailed(plugin='cards', reason='broken')
         if not self.names:
             return ()
         return (
-            provider.HostProvider(
+            host_provider.HostProvider(
                 key=KEY,
                 inventories={
-                    self.resource_class: inventory.Inventory(
+                    self.resource_class: class_inventory.Inventory(
                         total=len(self.names)
                     )
                 },

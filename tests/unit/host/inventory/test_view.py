@@ -6,8 +6,8 @@ from typing import Any
 
 from nova_ext_resources.host.inventory import view as view_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import provider
 from tests import base
 from tests.unit import builders
 from tests.unit.host import with_host
@@ -153,7 +153,7 @@ class MakeViewTest(base.TestCase):
         self.assertEqual(8, tree[0].inventories[CLOS].reserved)
 
     def test_what_ties_the_host_to_a_pool_has_its_aggregate(self) -> None:
-        tie = provider.HostProvider(
+        tie = host_provider.HostProvider(
             key='POOL_rack1', inventories={}, aggregates=frozenset({'agg'})
         )
 

@@ -15,8 +15,8 @@ from oslo_utils import uuidutils
 from nova_ext_resources import exception
 from nova_ext_resources.host.reconcile import missing_allocations as allocated
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.testing import fake_clock
@@ -32,7 +32,7 @@ THIRD = uuidsentinel.third
 MIGRATION = uuidsentinel.migration
 
 DOMAINS = tuple(
-    provider.make_rp_uuid(with_host.NODE.uuid, f'L3_{cache_id}')
+    host_provider.make_rp_uuid(with_host.NODE.uuid, f'L3_{cache_id}')
     for cache_id in range(3)
 )
 
@@ -46,7 +46,7 @@ cpus = 12
 """
 
 
-class FakePlacement(client.Client):
+class FakePlacement(placement_client.Client):
     """Has room for so much of each class in each domain.
 
     :ivar before: name of a method -> what happens before its next call
@@ -133,7 +133,7 @@ class PartnersTestCase(test_wiring.HostServiceTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.placement = FakePlacement(**self.DOMAINS)
         self._patch(
-            'nova_ext_resources.placement.api.client.from_conf',
+            'nova_ext_resources.placement.api.placement_client.from_conf',
             lambda _conf: self.placement,
         )
         self._patch(

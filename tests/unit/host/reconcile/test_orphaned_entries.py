@@ -21,7 +21,7 @@ from nova_ext_resources.host.reconcile import orphaned_entries
 from nova_ext_resources.host.reconcile.rules import absence as missing
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import fake_clock
@@ -502,7 +502,7 @@ class Seats(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (builders.make_definition(),)
 
-    def discover(self) -> tuple[provider.HostProvider, ...]:
+    def discover(self) -> tuple[host_provider.HostProvider, ...]:
         return (
             builders.make_host_provider(
                 inventories={SEATS: builders.make_inventory(20)}

@@ -15,7 +15,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.facts import guest
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from tests.unit.host.reconcile import test_rebuild_entries
 from tests.unit.host.service import test_wiring_rounds
 from tests.unit.host import test_manager_meanwhile
@@ -359,7 +359,7 @@ class LostTest(test_wiring_rounds.RoundsTestCase):
         self.assertEqual({}, self.made.host.entries)
         found = self.made.metrics.read_health()
         self.assertIn(alarm.NOT_RECORDED, [one.name for one in found.alarms])
-        self.assertEqual(health.HealthStatus.FAILING, found.status)
+        self.assertEqual(host_health.HealthStatus.FAILING, found.status)
 
 
 class LeftoversTest(test_wiring_rounds.RoundsTestCase):

@@ -14,7 +14,7 @@ from nova_ext_resources.host.service import health
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.placement.publish import diff
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.testing import fake_clock
@@ -23,8 +23,8 @@ from tests import base
 from tests.unit.host import with_host
 from tests.unit import test_worker
 
-Part = health_obj.Part
-Status = health_obj.HealthStatus
+Part = host_health.Part
+Status = host_health.HealthStatus
 
 SERVER = uuidsentinel.server
 START = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -60,7 +60,7 @@ class HealthTestCase(with_host.HostTestCase):
             clock=fake_clock.FakeClock(lambda: self.clock.uptime, self.clock),
         )
 
-    def find(self, part: Part, name: str = '') -> health_obj.PartHealth:
+    def find(self, part: Part, name: str = '') -> host_health.PartHealth:
         (found,) = (
             one
             for one in self.health.snapshot().parts
@@ -230,7 +230,7 @@ class ObservedHostTest(HealthTestCase):
         )
         self.look()
 
-    def look(self, failure: str = '') -> health_obj.HostHealth:
+    def look(self, failure: str = '') -> host_health.HostHealth:
         self.host.refresh()
         self.host.heal()
         self.health.observe_host(self.host, failure=failure)

@@ -25,7 +25,7 @@ from nova_ext_resources.host.reconcile import rebuild_entries
 from nova_ext_resources.host.service import health
 from nova_ext_resources.host.service import periodic
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.testing import fake_clock
 from nova_ext_resources import worker

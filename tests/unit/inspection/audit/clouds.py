@@ -10,9 +10,9 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.inspection.audit import cloud as cloud_mod
 from nova_ext_resources.inspection.audit import compare
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
 from nova_ext_resources.placement.api import responses
 from nova_ext_resources.reservation import nova_server
 
@@ -28,17 +28,17 @@ ROOTS: Mapping[str, str] = {name: getattr(uuids, name) for name in HOSTS}
 #: What a server of the flavor of :func:`make_server` requests.
 WANTED = {WAYS: 4, GB: 10}
 
-OWN = frozenset({provider.OWNER_TRAIT})
+OWN = frozenset({host_provider.OWNER_TRAIT})
 
 
 def make_rp_uuid(host: str, key: str) -> str:
-    return provider.make_rp_uuid(ROOTS[host], key)
+    return host_provider.make_rp_uuid(ROOTS[host], key)
 
 
 def make_provider(
     host: str, key: str, parent: str = '', **fields: Any
-) -> provider.Provider:
-    return provider.Provider(
+) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=make_rp_uuid(host, key),
         name=f'{host}_{key}',
         parent_uuid=make_rp_uuid(host, parent) if parent else ROOTS[host],
@@ -47,19 +47,21 @@ def make_provider(
     )
 
 
-def make_pool(pool: pool_obj.SharedPool) -> provider.Provider:
-    return provider.Provider(
+def make_pool(pool: pool_obj.SharedPool) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=pool.rp_uuid,
         name=pool.rp_name,
         traits=pool.all_traits,
         aggregates=frozenset({pool.aggregate_uuid}),
-        inventories={GB: inventory.Inventory(total=1000)},
+        inventories={GB: class_inventory.Inventory(total=1000)},
     )
 
 
-def make_host(host: str, pool: pool_obj.SharedPool) -> list[provider.Provider]:
+def make_host(
+    host: str, pool: pool_obj.SharedPool
+) -> list[host_provider.Provider]:
     """Make a host of two caches that reaches a pool."""
-    ways = {WAYS: inventory.Inventory(total=40, reserved=2)}
+    ways = {WAYS: class_inventory.Inventory(total=40, reserved=2)}
     return [
         make_provider(host, 'RDT'),
         make_provider(host, 'L3_0', 'RDT', inventories=ways),
@@ -80,7 +82,7 @@ def make_cloud() -> cloud_mod.AuditedCloud:
         *map(make_pool, (POOL, OTHER_POOL)),
     ]
     roots = [
-        provider.Provider(rp_uuid=rp_uuid, name=name)
+        host_provider.Provider(rp_uuid=rp_uuid, name=name)
         for name, rp_uuid in ROOTS.items()
     ]
     return cloud_mod.AuditedCloud(

@@ -10,8 +10,8 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources.inspection.audit import compare
 from nova_ext_resources.inspection.audit import finding
 from nova_ext_resources.inspection.audit import providers
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.unit.inspection.audit import clouds
 
@@ -138,7 +138,8 @@ class ProvidersTest(base.TestCase):
 
     def test_what_is_held_of_a_closed_provider(self) -> None:
         self.replace_provider(
-            L3_0, inventories={WAYS: inventory.Inventory(total=4, reserved=4)}
+            L3_0,
+            inventories={WAYS: class_inventory.Inventory(total=4, reserved=4)},
         )
         self.sell(4)
         self.assert_found()
@@ -146,7 +147,7 @@ class ProvidersTest(base.TestCase):
         self.sell(5)
         self.assert_found((Kind.OVERSOLD, Remedy.OPERATOR, 'L3_0', WAYS))
 
-        doubled = inventory.Inventory(
+        doubled = class_inventory.Inventory(
             total=4, reserved=4, allocation_ratio=2.0
         )
         self.replace_provider(L3_0, inventories={WAYS: doubled})
@@ -157,7 +158,7 @@ class ProvidersTest(base.TestCase):
         pool = clouds.POOL
         for fields in (
             {'aggregates': frozenset({uuids.other})},
-            {'traits': frozenset({provider.OWNER_TRAIT})},
+            {'traits': frozenset({host_provider.OWNER_TRAIT})},
         ):
             self.cloud = clouds.make_cloud()
             self.replace_provider(pool.rp_uuid, **fields)

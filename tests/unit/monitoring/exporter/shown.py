@@ -11,7 +11,7 @@ from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.objects import host_view
 from tests.unit import builders
 
@@ -19,24 +19,27 @@ AT = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
 def make_health(
-    *raised: str, status: health.HealthStatus = health.HealthStatus.OK
-) -> health.HostHealth:
+    *raised: str,
+    status: host_health.HealthStatus = host_health.HealthStatus.OK,
+) -> host_health.HostHealth:
     """Make the health of a host with these alarms, each for one subject."""
-    return health.HostHealth(
+    return host_health.HostHealth(
         host='host1',
         at=AT,
         status=status,
         parts=(
-            health.PartHealth(
-                part=health.Part.ENFORCER,
+            host_health.PartHealth(
+                part=host_health.Part.ENFORCER,
                 name='rmd',
                 last_success_at=AT,
                 failing_since=AT,
                 failure='RMD is gone',
                 alarm=alarm.ENFORCER_FAILED,
             ),
-            health.PartHealth(part=health.Part.LEDGER, last_success_at=AT),
-            health.PartHealth(part=health.Part.PUBLISHER),
+            host_health.PartHealth(
+                part=host_health.Part.LEDGER, last_success_at=AT
+            ),
+            host_health.PartHealth(part=host_health.Part.PUBLISHER),
         ),
         alarms=tuple(
             alarm.Alarm(name=name, subject=f'{n}', text='It is.', since=AT)

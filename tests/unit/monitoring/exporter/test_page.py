@@ -13,9 +13,9 @@ from nova_ext_resources.monitoring.exporter import page
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import reserved_units
 from tests import base
 from tests.unit import builders
 from tests.unit.monitoring.exporter import shown
@@ -26,7 +26,7 @@ HOSTILE = '<script>alert(1)</script>&"\x00'
 
 
 def _make_view(
-    key: str = 'L3_0', known: reserved.Reserved | None = None
+    key: str = 'L3_0', known: reserved_units.Reserved | None = None
 ) -> host_view.HostView:
     """Make a cache of twelve ways, four of them reserved, and ten seats."""
     return host_view.HostView(
@@ -105,7 +105,7 @@ class PageTest(base.TestCase):
         )
 
     def test_what_no_server_has_is_told_apart(self) -> None:
-        known = reserved.Reserved(host=0x800, other=0x400, pools=0x200)
+        known = reserved_units.Reserved(host=0x800, other=0x400, pools=0x200)
 
         text = self.make(view=_make_view(known=known))
 
@@ -162,7 +162,7 @@ class PageTest(base.TestCase):
         raised = [alarm.NOT_APPLIED] * (page.MAX_ALARMS + 3)
         text = self.make(
             health=shown.make_health(
-                *raised, status=health.HealthStatus.FAILING
+                *raised, status=host_health.HealthStatus.FAILING
             )
         )
 

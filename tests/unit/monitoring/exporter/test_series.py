@@ -14,7 +14,7 @@ from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.objects import pool
 from tests import base
 from tests.unit import builders
@@ -363,7 +363,7 @@ class HealthTest(ScrapeTestCase):
         )
 
     def test_one_status_is_true(self) -> None:
-        health = shown.make_health(status=health_obj.HealthStatus.DEGRADED)
+        health = shown.make_health(status=host_health.HealthStatus.DEGRADED)
 
         found = self.scrape(shown.make_snapshot(health=health))
 

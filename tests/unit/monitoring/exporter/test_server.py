@@ -24,7 +24,7 @@ from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from tests import base
 from tests.unit.monitoring.exporter import shown
 
@@ -139,7 +139,7 @@ class PagesTest(ServerTestCase):
 
     def test_health_says_how_the_host_is(self) -> None:
         self.health = shown.make_health(
-            alarm.STATS_CUT, status=health.HealthStatus.DEGRADED
+            alarm.STATS_CUT, status=host_health.HealthStatus.DEGRADED
         )
 
         response, body = self.ask(self.start(), '/health')
@@ -190,9 +190,9 @@ class PagesTest(ServerTestCase):
     def test_a_host_that_fails_is_unavailable(self) -> None:
         url = self.start()
         for status, code in (
-            (health.HealthStatus.OK, 200),
-            (health.HealthStatus.DEGRADED, 200),
-            (health.HealthStatus.FAILING, 503),
+            (host_health.HealthStatus.OK, 200),
+            (host_health.HealthStatus.DEGRADED, 200),
+            (host_health.HealthStatus.FAILING, 503),
         ):
             self.health = shown.make_health(status=status)
 
@@ -237,7 +237,9 @@ class PagesTest(ServerTestCase):
                     self.assertEqual('GET, HEAD', response.headers['Allow'])
 
     def test_head_is_answered_as_get_is_without_the_body(self) -> None:
-        self.health = shown.make_health(status=health.HealthStatus.FAILING)
+        self.health = shown.make_health(
+            status=host_health.HealthStatus.FAILING
+        )
         url = self.start()
         for path, code in (
             ('/', 200),

@@ -20,7 +20,7 @@ from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import health
+from nova_ext_resources.objects import host_health
 from nova_ext_resources.objects import pool
 from tests.unit.host import with_host
 from tests.unit.monitoring.exporter import promql
@@ -202,7 +202,7 @@ class RulesTest(ShippedTestCase):
         }
 
     def note_all_success(self) -> None:
-        for part in (health.Part.LEDGER, health.Part.PUBLISHER):
+        for part in (host_health.Part.LEDGER, host_health.Part.PUBLISHER):
             self.health.note(part)
 
     def test_none_fires_for_a_host_that_works(self) -> None:
@@ -242,7 +242,7 @@ class RulesTest(ShippedTestCase):
             hours=2
         )
 
-        self.health.note(health.Part.PUBLISHER, at=long_ago)
+        self.health.note(host_health.Part.PUBLISHER, at=long_ago)
 
         self.assertEqual({'ExtResourcesPartSilent'}, self.list_firing())
 

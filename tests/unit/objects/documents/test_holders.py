@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from nova_ext_resources.objects.documents import holders
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import reserved_units
 from tests import base
 from tests.unit import builders
 
@@ -15,11 +15,11 @@ ROOM = 60_000
 OLDER = '{"p":[],"s":{"one":{"h":[]}},"v":1}'
 
 RESERVED = {
-    (builders.L3_0, builders.WAYS): reserved.Reserved(
+    (builders.L3_0, builders.WAYS): reserved_units.Reserved(
         host=0x400, other=0x200, pools=0x7
     ),
-    (builders.L3_1, builders.WAYS): reserved.Reserved(),
-    (builders.RDT, builders.CLOS): reserved.Reserved(host=1),
+    (builders.L3_1, builders.WAYS): reserved_units.Reserved(),
+    (builders.RDT, builders.CLOS): reserved_units.Reserved(host=1),
 }
 
 

@@ -13,8 +13,8 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.drivers.rmd import constraints as of_rmd
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import stats
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.objects import host_view
 from tests import base
 from tests.unit import builders
@@ -188,7 +188,7 @@ class TestRoundTrip(base.TestCase):
     def test_what_the_host_can_never_do_is_published(self) -> None:
         host = dataclasses.replace(
             builders.make_view(),
-            constraints=constraints.Constraints(
+            constraints=host_constraints.Constraints(
                 enforcers=frozenset({'rmd'}), classes=of_rmd.CONSTRAINTS
             ),
         )
@@ -243,7 +243,7 @@ class TestRoundTrip(base.TestCase):
                 assert document is not None
 
                 self.assertEqual(
-                    constraints.Constraints(),
+                    host_constraints.Constraints(),
                     stats.make_view(document, TRACKERS).constraints,
                 )
 

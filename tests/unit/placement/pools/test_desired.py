@@ -9,10 +9,10 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import foreign_data
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import pool as pool_obj
-from nova_ext_resources.objects import provider
 from nova_ext_resources.placement.pools import desired
 from tests import base
 from tests.unit import strategies  # noqa: F401
@@ -30,9 +30,9 @@ def make_pool(
 
 
 def make_seen(
-    **inventories: inventory.Inventory,
-) -> provider.Provider:
-    return provider.Provider(
+    **inventories: class_inventory.Inventory,
+) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=make_pool().rp_uuid,
         name='POOL_a',
         inventories=inventories,
@@ -52,7 +52,7 @@ class PoolTargetTest(base.TestCase):
         pool = make_pool(**rules)
         reading = pool_obj.Reading(read_at=NOW, **numbers)
         before = (
-            make_seen(CUSTOM_X=inventory.Inventory(total=seen))
+            make_seen(CUSTOM_X=class_inventory.Inventory(total=seen))
             if seen
             else make_seen()
         )
@@ -169,12 +169,14 @@ class PoolTargetTest(base.TestCase):
         target = desired.make_target(pool, reading, make_seen(), {})
 
         self.assertEqual(
-            inventory.Inventory(total=2, min_unit=5, max_unit=5, step_size=5),
+            class_inventory.Inventory(
+                total=2, min_unit=5, max_unit=5, step_size=5
+            ),
             target.inventories[CLASS],
         )
 
     def test_what_others_have_added_stays(self) -> None:
-        seen = provider.Provider(
+        seen = host_provider.Provider(
             rp_uuid=make_pool().rp_uuid,
             name='POOL_a',
             traits=frozenset({'CUSTOM_ADDED'}),
@@ -199,9 +201,9 @@ class ImpossibleTest(base.TestCase):
         ratio=st.floats(
             min_value=foreign_data.MIN_RATIO, max_value=foreign_data.MAX_RATIO
         ),
-        total=st.integers(min_value=1, max_value=inventory.MAX_INT),
+        total=st.integers(min_value=1, max_value=class_inventory.MAX_INT),
         used=st.integers(min_value=0, max_value=10**13),
-        reserved=st.integers(min_value=0, max_value=inventory.MAX_INT),
+        reserved=st.integers(min_value=0, max_value=class_inventory.MAX_INT),
     )
     @hypothesis.example(ratio=1e-9, total=100, used=10, reserved=0)
     @hypothesis.example(
@@ -212,7 +214,7 @@ class ImpossibleTest(base.TestCase):
     ) -> None:
         pool = make_pool(allocation_ratio=ratio, reserved=reserved)
         reading = pool_obj.Reading(total=total, free=total, read_at=NOW)
-        seen = make_seen(CUSTOM_X=inventory.Inventory(total=total))
+        seen = make_seen(CUSTOM_X=class_inventory.Inventory(total=total))
         settled = desired.settle(pool, reading, used)
 
         target = desired.make_target(pool, settled, seen, {CLASS: used})
@@ -220,5 +222,5 @@ class ImpossibleTest(base.TestCase):
         one = target.inventories[CLASS]
         problem = desired.find_problem(pool, reading, used)
         if one.capacity < used:
-            self.assertEqual(inventory.MAX_INT, one.total)
+            self.assertEqual(class_inventory.MAX_INT, one.total)
             self.assertIsNotNone(problem)

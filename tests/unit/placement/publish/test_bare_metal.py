@@ -5,7 +5,7 @@
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import bare_metal
 from tests import base
 from tests.unit import builders
@@ -16,8 +16,8 @@ FAST = 'CUSTOM_FAST'
 
 def make_root(
     uuid: str, resource_class: str, *traits: str
-) -> provider.Provider:
-    return provider.Provider(
+) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=uuid,
         name=uuid,
         inventories={resource_class: builders.make_inventory(1)},
@@ -42,7 +42,7 @@ class FitTest(base.TestCase):
             inventories={name: builders.make_inventory() for name in classes},
             traits=traits,
         )
-        wanted = provider.BareMetalNode(uuid=node, providers=(found,))
+        wanted = host_provider.BareMetalNode(uuid=node, providers=(found,))
         fitting, problems = bare_metal.fit(
             node, wanted.make_providers(), self.roots
         )
@@ -60,7 +60,7 @@ class FitTest(base.TestCase):
         self.assertEqual(
             (
                 {'CUSTOM_GPU'},
-                frozenset({FAST, provider.OWNER_TRAIT}),
+                frozenset({FAST, host_provider.OWNER_TRAIT}),
                 '',
             ),
             self.fit(uuids.gold, 'CUSTOM_GPU', traits=frozenset({FAST})),
@@ -86,5 +86,5 @@ class FitTest(base.TestCase):
 
         _classes, kept, problem = self.fit(uuids.silver, traits=traits)
 
-        self.assertEqual({provider.OWNER_TRAIT}, kept)
+        self.assertEqual({host_provider.OWNER_TRAIT}, kept)
         self.assertIn(f'add trait {uuids.silver} {FAST}', problem)

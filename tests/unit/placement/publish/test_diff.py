@@ -7,14 +7,14 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import diff
 from tests import base
 from tests.unit.placement import worlds
 
 PARENT, CHILD, OTHER = worlds.OURS[:3]
-OWNED = frozenset({provider.OWNER_TRAIT})
+OWNED = frozenset({host_provider.OWNER_TRAIT})
 
 
 def make_provider(
@@ -24,14 +24,14 @@ def make_provider(
     name: str = '',
     traits: frozenset[str] = OWNED,
     **totals: int,
-) -> provider.Provider:
-    return provider.Provider(
+) -> host_provider.Provider:
+    return host_provider.Provider(
         rp_uuid=rp_uuid,
         name=name or f'host1_{rp_uuid[-1]}',
         parent_uuid=parent_uuid,
         traits=traits,
         inventories={
-            name: inventory.Inventory(total=total)
+            name: class_inventory.Inventory(total=total)
             for name, total in totals.items()
         },
     )
@@ -41,8 +41,8 @@ class PlanPropertyTest(base.TestCase):
     @hypothesis.given(seen=worlds.trees(), wanted=worlds.trees(is_owned=False))
     def test_applying_the_plan_to_what_is_seen_gives_what_is_wanted(
         self,
-        seen: tuple[provider.Provider, ...],
-        wanted: tuple[provider.Provider, ...],
+        seen: tuple[host_provider.Provider, ...],
+        wanted: tuple[host_provider.Provider, ...],
     ) -> None:
         root = worlds.make_root()
         world = worlds.World([root, *seen])
@@ -63,8 +63,8 @@ class PlanPropertyTest(base.TestCase):
         self.assertEqual((), plan.undeleted)
 
     def add_what_is_not_ours(
-        self, one: provider.Provider, seen: provider.Provider
-    ) -> provider.Provider:
+        self, one: host_provider.Provider, seen: host_provider.Provider
+    ) -> host_provider.Provider:
         return dataclasses.replace(
             one,
             traits=one.traits | (seen.traits - one.published_traits),
@@ -73,7 +73,7 @@ class PlanPropertyTest(base.TestCase):
 
     @hypothesis.given(tree=worlds.trees())
     def test_the_plan_of_equal_trees_is_empty(
-        self, tree: tuple[provider.Provider, ...]
+        self, tree: tuple[host_provider.Provider, ...]
     ) -> None:
         plan = diff.plan(tree, [worlds.make_root(), *tree])
 
@@ -86,8 +86,8 @@ class PlanPropertyTest(base.TestCase):
     )
     def test_where_nothing_may_go_everything_stays_as_it_is(
         self,
-        seen: tuple[provider.Provider, ...],
-        wanted: tuple[provider.Provider, ...],
+        seen: tuple[host_provider.Provider, ...],
+        wanted: tuple[host_provider.Provider, ...],
         data: st.DataObject,
     ) -> None:
         holders = data.draw(worlds.holders_of(seen))
@@ -149,7 +149,7 @@ class PlanPropertyTest(base.TestCase):
     def assert_closed(
         self,
         world: worlds.World,
-        wanted: tuple[provider.Provider, ...],
+        wanted: tuple[host_provider.Provider, ...],
         plan: diff.PublishPlan,
         holders: diff.Holders,
     ) -> None:
@@ -200,8 +200,8 @@ class PlanPropertyTest(base.TestCase):
 class PlanTest(base.TestCase):
     def plan(
         self,
-        wanted: list[provider.Provider],
-        seen: list[provider.Provider],
+        wanted: list[host_provider.Provider],
+        seen: list[host_provider.Provider],
         holders: diff.Holders | None = None,
     ) -> diff.PublishPlan:
         return diff.plan(wanted, [worlds.make_root(), *seen], holders=holders)
@@ -259,7 +259,7 @@ class PlanTest(base.TestCase):
                     rp_uuid=CHILD,
                     name='host1_1',
                     field='inventories',
-                    content={'CUSTOM_A': inventory.Inventory(total=8)},
+                    content={'CUSTOM_A': class_inventory.Inventory(total=8)},
                 ),
             ),
             plan.changes,
@@ -289,11 +289,11 @@ class PlanTest(base.TestCase):
         )
 
     def test_a_ratio_rounded_by_the_database_is_no_change(self) -> None:
-        def with_ratio(ratio: float) -> provider.Provider:
+        def with_ratio(ratio: float) -> host_provider.Provider:
             return dataclasses.replace(
                 make_provider(),
                 inventories={
-                    'CUSTOM_A': inventory.Inventory(
+                    'CUSTOM_A': class_inventory.Inventory(
                         total=8, allocation_ratio=ratio
                     )
                 },
@@ -316,8 +316,8 @@ class PlanTest(base.TestCase):
 
         self.assertEqual(
             {
-                'CUSTOM_A': inventory.Inventory(total=8),
-                'CUSTOM_B': inventory.Inventory(total=4, reserved=4),
+                'CUSTOM_A': class_inventory.Inventory(total=8),
+                'CUSTOM_B': class_inventory.Inventory(total=4, reserved=4),
             },
             plan.changes[0].content,  # type: ignore[attr-defined]
         )
@@ -345,7 +345,11 @@ class PlanTest(base.TestCase):
                 (PARENT, {}),
                 (
                     CHILD,
-                    {'CUSTOM_A': inventory.Inventory(total=4, reserved=4)},
+                    {
+                        'CUSTOM_A': class_inventory.Inventory(
+                            total=4, reserved=4
+                        )
+                    },
                 ),
             ],
             sorted(

@@ -2,28 +2,28 @@
 
 import dataclasses
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import diff
 from nova_ext_resources.placement.publish import plan_text
 from tests import base
 
-SEEN = provider.Provider(
+SEEN = host_provider.Provider(
     rp_uuid='1',
     name='host1_A',
     parent_uuid='0',
     inventories={
-        'CUSTOM_A': inventory.Inventory(total=4),
-        'CUSTOM_B': inventory.Inventory(total=2),
+        'CUSTOM_A': class_inventory.Inventory(total=4),
+        'CUSTOM_B': class_inventory.Inventory(total=2),
     },
-    traits=frozenset({provider.OWNER_TRAIT, 'CUSTOM_OLD'}),
+    traits=frozenset({host_provider.OWNER_TRAIT, 'CUSTOM_OLD'}),
     aggregates=frozenset({'there'}),
     generation=1,
 )
 
 
 class DescribeTest(base.TestCase):
-    def describe(self, *wanted: provider.Provider) -> list[str]:
+    def describe(self, *wanted: host_provider.Provider) -> list[str]:
         return [*plan_text.describe(diff.plan(wanted, [SEEN]))]
 
     def test_nothing(self) -> None:
@@ -37,7 +37,9 @@ class DescribeTest(base.TestCase):
             SEEN,
             name='host2_A',
             parent_uuid='9',
-            inventories={'CUSTOM_A': inventory.Inventory(total=3, reserved=1)},
+            inventories={
+                'CUSTOM_A': class_inventory.Inventory(total=3, reserved=1)
+            },
             aggregates=frozenset({'here', 'there'}),
             traits=frozenset({'CUSTOM_NEW'}),
             published_traits=frozenset({'CUSTOM_OLD'}),

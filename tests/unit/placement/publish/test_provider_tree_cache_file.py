@@ -14,25 +14,25 @@ import stat
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import provider_tree_cache
 from tests import base
 
-ONE = provider.Provider(
+ONE = host_provider.Provider(
     rp_uuid=uuids.one,
     name='host1_L3_0',
     parent_uuid=uuids.node,
     generation=3,
     inventories={
-        'CUSTOM_LLC_WAYS': inventory.Inventory(
+        'CUSTOM_LLC_WAYS': class_inventory.Inventory(
             total=11, reserved=1, max_unit=5, allocation_ratio=1.1
         )
     },
     traits=frozenset({'CUSTOM_B', 'CUSTOM_A'}),
     aggregates=frozenset({uuids.aggregate}),
 )
-TWO = provider.Provider(rp_uuid=uuids.two, name='host1_RDT', generation=0)
+TWO = host_provider.Provider(rp_uuid=uuids.two, name='host1_RDT', generation=0)
 BOTH = {uuids.one: ONE, uuids.two: TWO}
 
 
@@ -219,7 +219,13 @@ class MemoryTest(base.TestCase):
             ),
             (
                 provider_tree_cache.VERSION,
-                {one.name for one in dataclasses.fields(provider.Provider)},
-                {one.name for one in dataclasses.fields(inventory.Inventory)},
+                {
+                    one.name
+                    for one in dataclasses.fields(host_provider.Provider)
+                },
+                {
+                    one.name
+                    for one in dataclasses.fields(class_inventory.Inventory)
+                },
             ),
         )

@@ -11,10 +11,10 @@ from oslo_utils.fixture import uuidsentinel as uuids
 import requests
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.publish import publisher
 from nova_ext_resources.placement.publish import tree_writer
-from tests.unit.placement.api import test_client
+from tests.unit.placement.api import test_placement_client
 from tests.unit import publication
 
 #: Seconds for a thread to get its turn on a busy machine.
@@ -23,8 +23,8 @@ PATIENCE = 60.0
 #: Requests of the first round of a host without pools: the tree.
 FIRST = 1
 
-NODE = provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
-LIST_URL = f'{test_client.URL}/resource_providers'
+NODE = host_provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
+LIST_URL = f'{test_placement_client.URL}/resource_providers'
 ROOT = {
     'uuid': uuids.node,
     'name': 'host1',
@@ -33,7 +33,7 @@ ROOT = {
 }
 
 
-class PublisherTest(test_client.MockTestCase):
+class PublisherTest(test_placement_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()
@@ -47,7 +47,7 @@ class PublisherTest(test_client.MockTestCase):
 
     def make_publisher(self, interval: float = 60.0) -> publisher.Publisher:
         made = publisher.Publisher(
-            test_client.make_client(),
+            test_placement_client.make_client(),
             NODE,
             publication.Source(self.find_wanted),
             interval=interval,
@@ -55,7 +55,7 @@ class PublisherTest(test_client.MockTestCase):
         self.addCleanup(made.stop)
         return made
 
-    def find_wanted(self) -> tuple[provider.Provider, ...]:
+    def find_wanted(self) -> tuple[host_provider.Provider, ...]:
         self.calls.append('wanted')
         self.called.set()
         if self.fault:
@@ -78,13 +78,13 @@ class PublisherTest(test_client.MockTestCase):
     def test_what_becomes_known_meanwhile_deletes_nothing(self) -> None:
         is_known = [False]
 
-        def find_wanted() -> tuple[provider.Provider, ...]:
+        def find_wanted() -> tuple[host_provider.Provider, ...]:
             is_known[0] = True
             return ()
 
         found: list[bool] = []
         made = publisher.Publisher(
-            test_client.make_client(),
+            test_placement_client.make_client(),
             NODE,
             publication.Source(find_wanted, is_complete=lambda: is_known[0]),
         )
@@ -245,7 +245,7 @@ class PublisherTest(test_client.MockTestCase):
     def test_what_has_changed_is_published(self) -> None:
         is_complete = [False]
         made = publisher.Publisher(
-            test_client.make_client(),
+            test_placement_client.make_client(),
             NODE,
             publication.Source(
                 self.find_wanted, is_complete=lambda: is_complete[0]

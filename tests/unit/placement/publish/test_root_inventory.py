@@ -7,9 +7,9 @@ import dataclasses
 
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.placement.publish import root_inventory
 from nova_ext_resources.testing import fake_clock
@@ -17,12 +17,12 @@ from tests import base
 from tests.unit import builders
 from tests.unit.placement import worlds
 
-NODE = provider.Node(uuid=worlds.ROOT, hypervisor_hostname='host1')
+NODE = host_provider.Node(uuid=worlds.ROOT, hypervisor_hostname='host1')
 
 WAYS = builders.WAYS
 
 
-class Placement(client.Client):
+class Placement(placement_client.Client):
     """Counts what it is asked."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Placement(client.Client):
 
     def list_inventories(
         self, rp_uuid: str
-    ) -> Mapping[str, inventory.Inventory]:
+    ) -> Mapping[str, class_inventory.Inventory]:
         self.count += 1
         return {name: builders.make_inventory() for name in self.classes}
 
@@ -46,7 +46,7 @@ class RootClassesTest(base.TestCase):
         self.generation = 0
 
     def read(self, *wanted: str) -> frozenset[str]:
-        listed = provider.Provider(
+        listed = host_provider.Provider(
             rp_uuid=worlds.ROOT, name='host1', generation=self.generation
         )
         return self.root.read(NODE, [listed], wanted or [WAYS])
@@ -98,7 +98,7 @@ class RootClassesTest(base.TestCase):
         self.read()
         self.placement.classes = {WAYS}
         node = dataclasses.replace(NODE, uuid=uuids.other)
-        listed = provider.Provider(
+        listed = host_provider.Provider(
             rp_uuid=uuids.other, name='host1', generation=self.generation
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
@@ -39,7 +39,7 @@ def make_record(start: float = 1, end: float = 2) -> records.Record:
             most=4,
             flavor='large',
             zone='north',
-            affinity=request.Affinity.SAME_HOST,
+            affinity=plan_request.Affinity.SAME_HOST,
         ),
         during=during,
         last=states.Change(

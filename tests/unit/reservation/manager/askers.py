@@ -8,10 +8,10 @@ from typing import Any
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
@@ -34,7 +34,7 @@ class Askers:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         world: worlds.World,
         time: managers.Time,
     ) -> None:
@@ -79,7 +79,7 @@ class Askers:
 
     def replace(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         during: interval.Interval,
         size: int,
     ) -> None:

@@ -9,8 +9,8 @@ from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation.manager import askers
@@ -23,7 +23,7 @@ class Boots:
 
     def __init__(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         world: worlds.World,
         time: managers.Time,
     ) -> None:
@@ -89,7 +89,7 @@ class Boots:
             default=0,
         )
 
-    def _list_slots(self) -> Sequence[server.PlannedServer]:
+    def _list_slots(self) -> Sequence[planned_server.PlannedServer]:
         with self._database.transaction() as connection:
             keys = servers.list_unfinished(connection, interval.ALWAYS)
             held = servers.read_servers(connection, keys, interval.ALWAYS)
@@ -104,7 +104,7 @@ class Boots:
 
         def choose(
             held: servers.PlannedServers,
-        ) -> server.PlannedServer | None:
+        ) -> planned_server.PlannedServer | None:
             return next(
                 (
                     one

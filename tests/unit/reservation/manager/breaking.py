@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 
 
-class _Breaks(database.Database):
+class _Breaks(databases.Database):
     """Knows which transactions write."""
 
     def __init__(self, url: str) -> None:
@@ -90,7 +90,7 @@ class Dying:
         setattr(owner, name, call)
 
 
-class DyingDatabase(database.Database):
+class DyingDatabase(databases.Database):
     """Ends a manager as :class:`Dying` says, in transactions."""
 
     def __init__(self, url: str, dying: Dying) -> None:

@@ -12,7 +12,7 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from tests.unit.reservation import hosts as hosts_mod
 
 Action = nova_server.Action
@@ -215,7 +215,7 @@ class FakeCloud:
             self.held[uuid] = {(node, 'VCPU'): 4}
 
     def make_admission(
-        self, database: database_mod.Database
+        self, database: databases.Database
     ) -> admission.Admission:
         self.check_placement()
         enabled = [

@@ -3,7 +3,7 @@
 """What users and operators do, and what breaks, at random."""
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from tests.unit.reservation.manager import dice as dice_mod
 from tests.unit.reservation.manager import hearing
 from tests.unit.reservation.manager import lives
@@ -48,7 +48,7 @@ class Deeds:
             least=dice.choose('servers', (1, 2, 3)),
             priority=dice.choose('priority', (0, 1)),
             expires_after=dice.choose('expires', (None, None, 300, 1000)),
-            at_end=dice.choose('at end', [*request.AtEnd]),
+            at_end=dice.choose('at end', [*plan_request.AtEnd]),
         )
 
     def replace(self) -> None:

@@ -12,14 +12,14 @@ import itertools
 from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import states
 from tests.unit.reservation.manager import views
 from tests.unit.reservation.manager import worlds
 
 State = state_mod.State
-AtEnd = request.AtEnd
+AtEnd = plan_request.AtEnd
 
 #: Seconds by which clocks may differ.
 SKEW = 60

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import subscriptions
 from tests.unit.reservation.manager import askers
@@ -42,7 +42,7 @@ class Life:
         self.world = worlds.World(
             self.time, self.steps, keeps_room=lead is None
         )
-        self.database = database.Database(url)
+        self.database = databases.Database(url)
         self.receivers = hearing.Receivers()
         self.askers = askers.Askers(self.database, self.world, self.time)
         self.boots = boots.Boots(self.database, self.world, self.time)

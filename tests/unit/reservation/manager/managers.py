@@ -4,10 +4,10 @@
 
 from typing import Any
 
-from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import cloud_services
 from nova_ext_resources.reservation.manager import turn
 from nova_ext_resources.reservation.manager import watch
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import states
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.store import stores
@@ -44,12 +44,12 @@ def make_turn(
     url: str,
     time: Time,
     wait: float = 0,
-    database: database_mod.Database | None = None,
-    cloud: cloud_mod.Cloud | None = None,
+    database: databases.Database | None = None,
+    cloud: cloud_services.Cloud | None = None,
     **fields: Any,
 ) -> turn.Turn:
     """Make what one manager has."""
-    database = database or database_mod.Database(url)
+    database = database or databases.Database(url)
     return turn.Turn(
         database,
         make_watch(time, wait),
@@ -63,7 +63,7 @@ def list_states(url: str, key: str) -> list[str]:
 
 
 def list_changes(url: str, key: str) -> list[states.Change]:
-    with database_mod.Database(url).transaction() as connection:
+    with databases.Database(url).transaction() as connection:
         return states.list_changes(connection, key)
 
 

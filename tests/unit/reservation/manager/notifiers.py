@@ -14,7 +14,7 @@ from nova_ext_resources.reservation.manager import notifying
 from nova_ext_resources.reservation.manager import shortages
 from nova_ext_resources.reservation.manager import turn
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import subscriptions
 from nova_ext_resources.reservation.webhook import rules
@@ -51,7 +51,7 @@ class NotifyingTestCase(stores.StoreTestCase):
         self.time = managers.Time(NOW)
         self.admission = stores.make_admission(self.url)
         self.receiver = receivers.Receiver(self)
-        self.database = database_mod.Database(self.url)
+        self.database = databases.Database(self.url)
         self.subscriptions = subscriptions.Subscriptions(
             self.database, Rules(), lambda: self.time.clock
         )
@@ -90,11 +90,11 @@ class NotifyingTestCase(stores.StoreTestCase):
 
     def make_manager(
         self,
-        database: database_mod.Database | None = None,
+        database: databases.Database | None = None,
         timeout: float = 20.0,
         **fields: Any,
     ) -> turn.Turn:
-        used = database or database_mod.Database(self.url)
+        used = database or databases.Database(self.url)
 
         def make_notifying(
             has_doubts: Callable[[int], bool],
@@ -121,7 +121,7 @@ class NotifyingTestCase(stores.StoreTestCase):
 
     def make_courier(
         self,
-        database: database_mod.Database,
+        database: databases.Database,
         timeout: float = 20.0,
         *,
         is_once: bool = True,

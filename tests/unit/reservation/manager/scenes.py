@@ -11,7 +11,7 @@ import dataclasses
 
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from tests.unit.reservation.manager import askers
 from tests.unit.reservation.manager import laws
 from tests.unit.reservation.manager import views
@@ -55,7 +55,7 @@ class Scene:
     def _goes(self, slot: views.Slot) -> bool:
         """Return whether the server of a slot goes at its end."""
         at_end = self.view.requests[slot.reservation].at_end
-        return at_end is not request.AtEnd.KEEP
+        return at_end is not plan_request.AtEnd.KEEP
 
     def _list_own(self, host: str, time: int) -> set[str]:
         """Return all that may hold what is promised of a host.

@@ -17,7 +17,7 @@ from collections.abc import Set
 import dataclasses
 
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state as state_mod
 from tests.unit.reservation.manager import laws
 from tests.unit.reservation.manager import scenes
@@ -25,7 +25,7 @@ from tests.unit.reservation.manager import views
 from tests.unit.reservation.manager import worlds
 
 State = state_mod.State
-AtEnd = request.AtEnd
+AtEnd = plan_request.AtEnd
 
 #: Seconds after which a server must hold something that has taken a slot.
 GRACE_SECONDS = 300

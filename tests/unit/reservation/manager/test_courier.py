@@ -14,7 +14,7 @@ from oslo_utils import uuidutils
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation.manager import courier
 from nova_ext_resources.reservation.manager import lanes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import news
@@ -50,10 +50,10 @@ class CourierTestCase(notifiers.NotifyingTestCase):
     def start(
         self,
         timeout: float = 20.0,
-        database: database_mod.Database | None = None,
+        database: databases.Database | None = None,
     ) -> courier.Courier:
         made = self.make_courier(
-            database or database_mod.Database(self.url),
+            database or databases.Database(self.url),
             timeout,
             is_once=False,
             resolve=self.resolve,

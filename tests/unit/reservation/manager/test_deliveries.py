@@ -15,7 +15,7 @@ from nova_ext_resources.reservation.manager import courier
 from nova_ext_resources.reservation.manager import deliveries
 from nova_ext_resources.reservation.manager import lanes
 from nova_ext_resources.reservation.manager import shortages
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import retry
@@ -347,8 +347,8 @@ class ReceiversTest(notifiers.NotifyingTestCase):
         self.assertEqual([0, 1], found)
 
     def test_no_transaction_is_open_while_it_is_sent(self) -> None:
-        self.patch(database_mod, 'BUSY_SECONDS', 1)
-        other = database_mod.Database(self.url)
+        self.patch(databases, 'BUSY_SECONDS', 1)
+        other = databases.Database(self.url)
 
         def write(_handler: Any) -> int:
             with other.transaction() as connection:
@@ -551,7 +551,7 @@ class ManagersTest(notifiers.NotifyingTestCase):
         threads = [
             threading.Thread(
                 target=news.give_positions,
-                args=(database_mod.Database(self.url), None),
+                args=(databases.Database(self.url), None),
             )
             for _number in range(4)
         ]

@@ -19,9 +19,9 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -53,7 +53,7 @@ class DrainingTestCase(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url, hosts.make_host('a'))
         self.time = managers.Time()
         self.cloud = clouds.FakeCloud([hosts.make_host('a')])
@@ -442,7 +442,7 @@ class DrainingTest(DrainingTestCase):
             'before',
             hosts.span(0, START),
             least=2,
-            at_end=request.AtEnd.DELETE,
+            at_end=plan_request.AtEnd.DELETE,
         )
         for number, uuid in enumerate('xy'):
             self.cloud.hold(uuid, 'a', 4)
@@ -468,7 +468,7 @@ class DrainingTest(DrainingTestCase):
             'before',
             hosts.span(0, START),
             least=2,
-            at_end=request.AtEnd.SHELVE,
+            at_end=plan_request.AtEnd.SHELVE,
         )
         self.cloud.hold('x', 'a', 4, status='ERROR')
         slots.take(self.database, 'before', 'x', lambda held: held[0], now=1)

@@ -15,7 +15,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import holding
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -44,7 +44,7 @@ class BlockingTestCase(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.time = managers.Time(0)
         self.cloud = clouds.FakeCloud()

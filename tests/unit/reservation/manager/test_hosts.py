@@ -13,12 +13,12 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import draining
-from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
@@ -52,7 +52,7 @@ def make_sharing_host(name: str) -> host_mod.Host:
 class HostsTests(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.time = managers.Time()
         self.use(hosts.make_host('a'), hosts.make_host('b'))
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -210,12 +210,12 @@ class TroubleTest(HostsTests):
         for one in ('one', 'two'):
             self.assertEqual(State.DEGRADED, self.get_state(one))
         self.cloud.holders.clear()
-        self.patch(effort, 'MAX_SECONDS', 0)
+        self.patch(time_budget, 'MAX_SECONDS', 0)
 
         self.assertFalse(self.run_at(START + 60))
         self.assertEqual(State.DEGRADED, self.get_state('one'))
 
-        self.patch(effort, 'MAX_SECONDS', 300)
+        self.patch(time_budget, 'MAX_SECONDS', 300)
         self.run_at(START + 75)
         self.assertEqual(State.ACTIVE, self.get_state('one'))
 
@@ -268,7 +268,7 @@ class LeavingTest(HostsTests):
             'before',
             hosts.span(50_000, START),
             least=1,
-            at_end=request_mod.AtEnd.SHELVE,
+            at_end=plan_request.AtEnd.SHELVE,
         )
         self.admit(self.admission, 'one', DURING, least=1)
         self.assertEqual(['a'], self.get('one').hosts)
@@ -648,7 +648,7 @@ class RequestTest(HostsTests):
                 key,
                 DURING,
                 least=2,
-                at_end=request_mod.AtEnd.SHELVE,
+                at_end=plan_request.AtEnd.SHELVE,
                 expires_after=600,
             )
         with self.database.transaction() as connection:

@@ -15,8 +15,8 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import turn
 from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import slots
@@ -243,7 +243,7 @@ class KeptTest(test_draining.DrainingTestCase):
         self.assertEqual(State.DEGRADED, self.get().last.state)
 
     def test_one_that_goes_at_the_end_is_not_told_for_others(self) -> None:
-        self.reserve_before(START, at_end=request.AtEnd.SHELVE)
+        self.reserve_before(START, at_end=plan_request.AtEnd.SHELVE)
         for uuid in 'xy':
             self.stay(uuid, is_taken=True)
         self.cloud.hold('plain', 'a', 1)

@@ -5,8 +5,8 @@
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import slots
@@ -393,7 +393,7 @@ class NotifyingTest(notifiers.NotifyingTestCase):
 
     def test_what_takes_too_long_is_left_to_the_next_pass(self) -> None:
         self.patch_most(3)
-        self.patch(effort, 'MAX_SECONDS', 0.0)
+        self.patch(time_budget, 'MAX_SECONDS', 0.0)
         self.subscribe(events=['reservation'])
         for number in range(7):
             self.reserve(f'lease {number}', after=100 + 100 * number)

@@ -14,7 +14,7 @@ from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity_changes
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -36,7 +36,7 @@ class OutagesTestCase(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.time = managers.Time()
         self.cloud = clouds.FakeCloud()
@@ -86,7 +86,7 @@ class OutagesTestCase(stores.StoreTestCase):
         """Return when all hosts are read from now on."""
         make_admission, reads = self.cloud.make_admission, list[float]()
 
-        def make(database: database_mod.Database) -> Any:
+        def make(database: databases.Database) -> Any:
             reads.append(self.time.clock)
             return make_admission(database)
 
@@ -382,7 +382,7 @@ class OutagesTest(OutagesTestCase):
         """That there is no other place is not known then."""
         make_admission = self.cloud.make_admission
 
-        def fail(database: database_mod.Database) -> Any:
+        def fail(database: databases.Database) -> Any:
             raise exception.ComputeUnavailable(action='list', reason='away')
 
         self.cloud.make_admission = fail  # type: ignore[method-assign]
@@ -415,7 +415,7 @@ class OutagesTest(OutagesTestCase):
         self.cloud.hosts.append(hosts.make_host('c'))
         self.cloud.enabled['c'] = True
 
-        def let_other_first(database: database_mod.Database) -> Any:
+        def let_other_first(database: databases.Database) -> Any:
             self.cloud.make_admission = (  # type: ignore[method-assign]
                 make_admission
             )
@@ -438,7 +438,7 @@ class OutagesTest(OutagesTestCase):
         self.lose()
         make_admission = self.cloud.make_admission
 
-        def cancel_first(database: database_mod.Database) -> Any:
+        def cancel_first(database: databases.Database) -> Any:
             made = make_admission(database)
             self.admission.change(
                 'lease', State.CANCELLED, now=3, reason='not needed'
@@ -516,7 +516,7 @@ class OutagesTest(OutagesTestCase):
         self.lose()
         reads = []
 
-        def fail(database: database_mod.Database) -> Any:
+        def fail(database: databases.Database) -> Any:
             reads.append(self.time.clock)
             raise exception.PlacementUnavailable(action='get', detail='away')
 

@@ -4,8 +4,8 @@
 
 from nova_ext_resources.objects import planned_hold
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation.manager import requests
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.manager import request_cache
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -18,13 +18,13 @@ class RenewTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         both = hosts.make_host('a'), hosts.make_host('b')
         admission = stores.make_admission(self.url, *both)
         self.admit(admission, 'lease', hosts.span(0, 100), least=4)
         with self.database.transaction() as connection:
             self.near = promised.read(
-                connection, requests.Requests(), NOW, NOW
+                connection, request_cache.Requests(), NOW, NOW
             )
 
     def take(self, consumer: str, host: str) -> str:
@@ -56,7 +56,9 @@ class RenewTest(stores.StoreTestCase):
     def test_who_is_promised_something_elsewhere_is_still_known(self) -> None:
         taken = self.take('y', 'b')
         with self.database.transaction() as connection:
-            near = promised.read(connection, requests.Requests(), NOW, NOW)
+            near = promised.read(
+                connection, request_cache.Requests(), NOW, NOW
+            )
 
         found = self.renew(near, 'a')
 

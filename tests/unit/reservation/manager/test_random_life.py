@@ -23,9 +23,9 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import schema
 from tests import base
@@ -222,7 +222,7 @@ class RandomLifeTest(base.TestCase):
         self.patch(retry, 'LONGEST_PAUSE', 0)
         self.folder = pathlib.Path(self.make_folder())
         self.url = f'sqlite:///{self.folder}/reservations.db'
-        schema.upgrade(database.Database(self.url))
+        schema.upgrade(databases.Database(self.url))
 
     def test_walk(self) -> None:
         Walk.template = self.folder
@@ -242,7 +242,7 @@ class RandomLifeTest(base.TestCase):
         self.addCleanup(life.close)
         witness = witness_mod.Witness(life)
         self.addCleanup(witness.close)
-        life.askers.reserve(0, 400, 8, at_end=request.AtEnd.SHELVE)
+        life.askers.reserve(0, 400, 8, at_end=plan_request.AtEnd.SHELVE)
         life.boots.boot_reserved('lease 1', is_lost=False)
         life.world.change('server 1', status='ERROR')
         life.askers.reserve(400, 8000, 8, least=3)

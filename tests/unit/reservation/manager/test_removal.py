@@ -8,11 +8,11 @@ import logging
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import lateness
 from nova_ext_resources.reservation.manager import need
 from nova_ext_resources.reservation.manager import pauses
 from nova_ext_resources.reservation.manager import removal
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
 from tests import base
 from tests.unit.reservation.manager import clouds
@@ -82,7 +82,7 @@ class RemovalTest(base.TestCase):
         found = []
         for now in range(begin, begin + seconds, 5):
             before = len(self.cloud.asked)
-            self.removal.begin(effort.Effort(), now)
+            self.removal.begin(time_budget.Effort(), now)
             self.missing = self.removal.remove(
                 'x', lambda _server: '', is_deleted=False
             )

@@ -12,15 +12,15 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import due
-from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import removal
+from nova_ext_resources.reservation.manager import time_budget
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
@@ -33,7 +33,7 @@ from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 
-AtEnd = request_mod.AtEnd
+AtEnd = plan_request.AtEnd
 State = state.State
 
 START, END = 1000, 9000
@@ -47,7 +47,7 @@ DURING = hosts.span(START, END)
 class ServersTests(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database_mod.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.time = managers.Time(START)
         self.cloud = clouds.FakeCloud()
@@ -203,7 +203,7 @@ class ExpiringTest(ServersTests):
         def take(consumer: str) -> None:
             barrier.wait(60)
             slot = slots.take(
-                database_mod.Database(self.url),
+                databases.Database(self.url),
                 'lease',
                 consumer,
                 lambda held: next(
@@ -741,12 +741,12 @@ class EndingTest(ServersTests):
 
         def find(uuid: str) -> Any:
             asked.append(uuid)
-            passed[0] += effort.MAX_SECONDS
+            passed[0] += time_budget.MAX_SECONDS
             return find_server(uuid)
 
         self.cloud.find_server = find  # type: ignore[method-assign]
         self.patch(
-            effort.Effort.__init__,
+            time_budget.Effort.__init__,
             '__kwdefaults__',
             {'passed': lambda: passed[0]},
         )

@@ -16,7 +16,7 @@ from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import retry
@@ -385,7 +385,7 @@ class FaultsTest(TurnTests):
         self.check_done()
 
     def test_two_that_read_the_same(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         with database.transaction() as connection:
             found = progress.list_unfinished(connection)[0]
         change = states.Change(
@@ -402,7 +402,7 @@ class FaultsTest(TurnTests):
         self.assertEqual(['pending', 'active'], self.list_states()[0])
 
     def test_a_number_that_is_not_of_what_was_read(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         with database.transaction() as connection:
             found = progress.list_unfinished(connection)[0]
         self.admission.change(
@@ -418,7 +418,7 @@ class FaultsTest(TurnTests):
         self.assertEqual(['pending', 'cancelled'], self.list_states()[0])
 
     def test_what_is_deleted_meanwhile_is_no_error(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         with database.transaction() as connection:
             found = progress.list_unfinished(connection)[0]
         self.admission.change(

@@ -14,7 +14,7 @@ from nova_ext_resources.reservation import flavor
 from nova_ext_resources.reservation.manager import room
 from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation import waiting
 from tests.unit.reservation import hosts
@@ -328,7 +328,7 @@ class WakingTest(WakingTestCase):
 
     def test_its_end_is_as_that_of_others(self) -> None:
         self.reserve(
-            'brief', HELD, HELD + 600, at_end=request_mod.AtEnd.SHELVE
+            'brief', HELD, HELD + 600, at_end=plan_request.AtEnd.SHELVE
         )
         self.wait('one', key='brief')
         self.run_at(HELD)
@@ -630,7 +630,7 @@ class FailedTest(WakingTestCase):
 
     def test_a_place_on_another_host_is_taken_then(self) -> None:
         self.reserve(
-            'wide', affinity=request_mod.Affinity.DIFFERENT_HOSTS, least=2
+            'wide', affinity=plan_request.Affinity.DIFFERENT_HOSTS, least=2
         )
         self.cloud.refusal = 'it is locked'
         self.set('one', metadata={nova_server.RESERVATION: 'wide'})

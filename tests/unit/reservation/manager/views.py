@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources.objects import planned_hold as hold
-from nova_ext_resources.reservation import request
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import tables
@@ -72,7 +72,7 @@ class View:
     slots: Sequence[Slot]
     histories: Mapping[str, Sequence[states.Change]]
     during: Mapping[str, tuple[int, int]]
-    requests: Mapping[str, request.Request]
+    requests: Mapping[str, plan_request.Request]
     changes: Mapping[str, Change]
 
     @functools.cached_property
@@ -128,7 +128,7 @@ class View:
         )
 
 
-def read(database: database_mod.Database) -> View:
+def read(database: databases.Database) -> View:
     with database.transaction() as connection:
 
         def select(table: sa.Table) -> Sequence[sa.Row[Any]]:

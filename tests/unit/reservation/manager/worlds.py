@@ -17,7 +17,7 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts as hosts_mod
 from tests.unit.reservation.manager import breaking
@@ -131,7 +131,7 @@ class World(clouds.FakeCloud):
             self.occupy(uuid, node, server.flavor.vcpus)
 
     def make_admission(
-        self, database: database_mod.Database
+        self, database: databases.Database
     ) -> admission.Admission:
         """Plan beside what servers hold beyond the slots that they have."""
         self.check_placement()

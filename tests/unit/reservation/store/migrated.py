@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import schema
 
 #: First words of statements that change something.
@@ -24,7 +24,7 @@ _CHANGES = ('ALTER', 'CREATE', 'DELETE', 'DROP', 'INSERT', 'UPDATE')
 _STATEMENTS: dict[str, list[tuple[str, Any]]] = {}
 
 
-def make_tables(database: database_mod.Database) -> None:
+def make_tables(database: databases.Database) -> None:
     """Make in an empty database what the migrations make of it."""
     dialect = database.engine.dialect.name
     if dialect == 'sqlite':
@@ -40,14 +40,14 @@ def make_tables(database: database_mod.Database) -> None:
 def _migrate_file() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, 'migrated.db')
-        database = database_mod.Database(f'sqlite:///{path}')
+        database = databases.Database(f'sqlite:///{path}')
         schema.upgrade(database)
         # Its log goes into the file.
         database.close()
         return path.read_bytes()
 
 
-def _migrate(database: database_mod.Database) -> list[tuple[str, Any]]:
+def _migrate(database: databases.Database) -> list[tuple[str, Any]]:
     """Return the statements that changed something."""
     found: list[tuple[str, Any]] = []
 
@@ -63,7 +63,7 @@ def _migrate(database: database_mod.Database) -> list[tuple[str, Any]]:
 
 
 def _repeat(
-    database: database_mod.Database, statements: list[tuple[str, Any]]
+    database: databases.Database, statements: list[tuple[str, Any]]
 ) -> None:
     with database.transaction() as connection:
         for statement, parameters in statements:

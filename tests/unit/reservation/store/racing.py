@@ -24,7 +24,7 @@ from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from tests.unit.reservation import changes
@@ -151,7 +151,7 @@ def storm_quota(url: str, count: int, each: int) -> list[str]:
     :returns: what was counted too much at any time; empty where all is well
     """
     answers = list[str]()
-    database = database_mod.Database(url)
+    database = databases.Database(url)
     quotas = quotas_mod.Quotas(database, lambda: 1)
 
     def run(name: str) -> None:
@@ -358,7 +358,7 @@ class RaceTests:
             self.assertEqual(8, stores.count_peak(self.url, host))
 
     def set_quota(self: Any, unit_hours: int) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         quotas_mod.Quotas(database, lambda: 0).set_quota(
             'red', 'VCPU', unit_hours
         )

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import tables
 from tests import base
 from tests import statements
@@ -28,7 +28,7 @@ def make_admission(url: str, *fleet: host_mod.Host) -> admission_mod.Admission:
     planner = hosts.make_planner(
         *(fleet or (hosts.make_host('a'), hosts.make_host('b')))
     )
-    return admission_mod.Admission(database_mod.Database(url), planner)
+    return admission_mod.Admission(databases.Database(url), planner)
 
 
 def count_peak(url: str, host: str) -> int:
@@ -37,7 +37,7 @@ def count_peak(url: str, host: str) -> int:
     Computed of the rows, second by second where something changes.
     """
     server = tables.SERVERS.c
-    with database_mod.Database(url).transaction() as connection:
+    with databases.Database(url).transaction() as connection:
         rows = connection.execute(
             sa.select(
                 server.starts_at, server.ends_at, server.assignments
@@ -58,7 +58,7 @@ def count_peak(url: str, host: str) -> int:
 
 def dump(url: str) -> dict[str, list[Any]]:
     """Return all rows of all tables."""
-    with database_mod.Database(url).transaction() as connection:
+    with databases.Database(url).transaction() as connection:
         return {
             table.name: [
                 *connection.execute(
@@ -75,14 +75,14 @@ def share_statements() -> None:
 
     Tests make many for one file: each process that uses it has its own.
     """
-    make = database_mod.Database.__init__
+    make = databases.Database.__init__
 
     @functools.wraps(make)
     def make_and_share(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         statements.share(self.engine)
 
-    database_mod.Database.__init__ = make_and_share  # type: ignore[method-assign]
+    databases.Database.__init__ = make_and_share  # type: ignore[method-assign]
 
 
 class StoreTestCase(base.TestCase):
@@ -95,12 +95,12 @@ class StoreTestCase(base.TestCase):
         super().setUp()
         share_statements()
         self.url = self.make_url()
-        self.make_tables(database_mod.Database(self.url))
+        self.make_tables(databases.Database(self.url))
 
     def make_url(self) -> str:
         return f'sqlite:///{self.make_folder()}/reservations.db'
 
-    def make_tables(self, database: database_mod.Database) -> None:
+    def make_tables(self, database: databases.Database) -> None:
         migrated.make_tables(database)
 
     def admit(
@@ -117,7 +117,7 @@ class StoreTestCase(base.TestCase):
     def ask(
         self,
         admission: admission_mod.Admission,
-        request: request_mod.Request,
+        request: plan_request.Request,
         now: int = 0,
     ) -> planner_mod.Plan | planner_mod.Refusal:
         return admission.admit(request, now=now, reason=REASON)

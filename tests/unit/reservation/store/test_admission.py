@@ -16,7 +16,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
@@ -27,7 +27,7 @@ from tests.unit.reservation.store import stores
 State = state_mod.State
 
 
-class LosesAnswers(database_mod.Database):
+class LosesAnswers(databases.Database):
     """Commits, and then the connection breaks: the first so many times."""
 
     def __init__(self, url: str, lost: int = 1) -> None:
@@ -351,7 +351,7 @@ class AdmitTest(stores.StoreTestCase):
 
     def test_a_request_that_cannot_be_read_is_named(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(0, 9))
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         with database.transaction() as connection:
             connection.execute(
                 sa.update(tables.RESERVATIONS).values(request='{"new": 1}')

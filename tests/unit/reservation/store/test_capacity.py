@@ -15,11 +15,11 @@ from nova_ext_resources.reservation import cause
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity as capacity_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import reader as reader_mod
 from nova_ext_resources.reservation.store import records
@@ -41,7 +41,7 @@ class CapacityTestCase(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
 
     def plan(
@@ -260,7 +260,7 @@ class CapacityTest(CapacityTestCase):
         self.assertIsInstance(plan, planner.Plan)
 
     def test_promises_follow(self) -> None:
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
         reader = reader_mod.Reader(promises)
 
         def read() -> None:

@@ -4,9 +4,9 @@
 
 import json
 
-from nova_ext_resources.reservation import demand
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import server_demand
 from nova_ext_resources.reservation.store import documents
 from tests import base
 from tests.unit.reservation import hosts
@@ -26,7 +26,7 @@ class DocumentsTest(base.TestCase):
                     cells=(2, 2),
                     is_isolated=True,
                     traits={
-                        '_1': demand.Traits(
+                        '_1': server_demand.Traits(
                             required=frozenset({'CUSTOM_B', 'CUSTOM_A'}),
                             forbidden=frozenset({'CUSTOM_C'}),
                         )
@@ -36,10 +36,10 @@ class DocumentsTest(base.TestCase):
                 least=2,
                 most=5,
                 zone='north',
-                affinity=request_mod.Affinity.SAME_HOST,
+                affinity=plan_request.Affinity.SAME_HOST,
                 priority=-3,
                 expires_after=600,
-                at_end=request_mod.AtEnd.DELETE,
+                at_end=plan_request.AtEnd.DELETE,
             ),
         ):
             with self.subTest(key=one.key):

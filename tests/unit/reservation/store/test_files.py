@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import files
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation.store import stores
@@ -27,7 +27,7 @@ RESERVATION = {
 class FilesTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.addCleanup(self.database.close)
         self.opened: list[Any] = []
         sa.event.listen(
@@ -71,7 +71,7 @@ class FilesTest(stores.StoreTestCase):
         """As by a copy that is restored: nothing goes into the old one."""
         self.write('one')
         path = self.database.engine.url.database
-        other = database.Database(self.url)
+        other = databases.Database(self.url)
         self.addCleanup(other.close)
         with other.transaction() as connection:
             connection.execute(sa.text('PRAGMA wal_checkpoint(TRUNCATE)'))

@@ -5,7 +5,7 @@
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import limits as store_mod
 from tests.unit.reservation.store import stores
 
@@ -15,7 +15,7 @@ OTHERS = limits.Limits(ahead=100, duration=200, servers=3, reservations=4)
 class LimitsTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.limits = store_mod.Limits(database.Database(self.url), OTHERS)
+        self.limits = store_mod.Limits(databases.Database(self.url), OTHERS)
 
     def test_without_any_those_of_all_hold(self) -> None:
         self.assertEqual(OTHERS, self.limits.find('red'))

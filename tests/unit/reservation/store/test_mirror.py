@@ -10,7 +10,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import mirror as mirror_mod
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -21,7 +21,7 @@ class MirrorTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admissions = [stores.make_admission(self.url) for _ in range(3)]
         self.now = 0
         self.moved = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation.manager import notifiers
@@ -35,7 +35,7 @@ class ManyTest(notifiers.NotifyingTestCase):
                 ],
             )
 
-    def count(self, database: database_mod.Database) -> None:
+    def count(self, database: databases.Database) -> None:
         def note(*args: Any) -> None:
             self.statements.append(args[2])
 
@@ -43,7 +43,7 @@ class ManyTest(notifiers.NotifyingTestCase):
 
     def test_an_event_that_concerns_none_of_many(self) -> None:
         self.fill(200)
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         manager = self.make_manager(database)
         manager.run()
         self.count(database)
@@ -57,7 +57,7 @@ class ManyTest(notifiers.NotifyingTestCase):
     def test_no_subscription_is_read_under_the_lock(self) -> None:
         self.fill(20)
         self.reserve('one', project='nobody')
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         self.count(database)
         news.give_positions(database, int(self.time.clock) + 50)
 
@@ -77,7 +77,7 @@ class ManyTest(notifiers.NotifyingTestCase):
     def test_one_that_is_made_while_events_are_put_in_order(self) -> None:
         """It is told of all that comes after it, also by who read before."""
         self.reserve('before', after=0, seconds=5000)
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         self.subscribe(events=['reservation.ending'], remaining=['1m'])
         read = news._read_remaining
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from nova_ext_resources.reservation import publication
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import publications
 from tests.unit.reservation.store import stores
 
@@ -17,7 +17,7 @@ def make(host: str, document: str = '{}') -> publication.Publication:
 class PublicationsTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
 
     def note(self, *hosts: str, now: int = NOW) -> None:
         self.assertTrue(publications.begin_round(self.database, now, 50))

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import shards
 from tests.unit.reservation import hosts
@@ -21,7 +21,7 @@ DURING = hosts.span(5, 9)
 class PurgeTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
 
     def end(self, key: str, now: int) -> None:

@@ -11,7 +11,7 @@ from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import quota
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import quotas
@@ -33,7 +33,7 @@ class QuotaTestCase(stores.StoreTestCase):
         self.patch(quota, 'HOUR', 1)
         self.patch(quota, 'DAY', 10)
         self.now = 100
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.quotas = quotas.Quotas(self.database, lambda: self.now)
         self.admission = stores.make_admission(self.url)
 

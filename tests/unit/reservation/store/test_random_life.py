@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
@@ -63,7 +63,7 @@ class Told:
     :ivar consumers: servers of Nova that have taken one of its servers
     """
 
-    request: request_mod.Request
+    request: plan_request.Request
     amount: int
     during: interval.Interval
     at: dict[str, str]
@@ -82,7 +82,7 @@ class Life(stateful.RuleBasedStateMachine):
         # All of it: SQLite keeps what is new in a file of its own.
         shutil.copytree(self.template, self.folder, dirs_exist_ok=True)
         url = f'sqlite:///{self.folder}/reservations.db'
-        self.databases = [database.Database(url) for _process in range(2)]
+        self.databases = [databases.Database(url) for _process in range(2)]
         self.now = 1000
         self.number = 0
         self.told: dict[str, Told] = {}
@@ -158,7 +158,7 @@ class Life(stateful.RuleBasedStateMachine):
         least=SIZES,
         more=st.integers(0, 2),
         delay=st.sampled_from((0, 0, 2 * STEP, interval.FOREVER)),
-        affinity=st.sampled_from([*request_mod.Affinity]),
+        affinity=st.sampled_from([*plan_request.Affinity]),
         priority=st.integers(0, 1),
     )
     def create(
@@ -189,7 +189,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     def note(
         self,
-        request: request_mod.Request,
+        request: plan_request.Request,
         plan: planner.Plan,
         told: Told,
     ) -> None:
@@ -203,10 +203,10 @@ class Life(stateful.RuleBasedStateMachine):
             self.told[key].at[one.key] = one.host
 
     def check_refusal(
-        self, request: request_mod.Request, amount: int, which: int
+        self, request: plan_request.Request, amount: int, which: int
     ) -> None:
         """Check that what is refused would not fit by itself."""
-        if request.affinity is not request_mod.Affinity.ANY:
+        if request.affinity is not plan_request.Affinity.ANY:
             return
         fitting = sum(
             self.find_free(host, request.during, which) // amount
@@ -411,7 +411,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     def list_known(
         self, admission: Admission
-    ) -> tuple[Mapping[str, server.PlannedServer], Mapping[str, Any]]:
+    ) -> tuple[Mapping[str, planned_server.PlannedServer], Mapping[str, Any]]:
         """Return what is booked, and what each reservation holds."""
         mirror = admission._mirror
         # Beside slots, servers that stay when these are over: only programs
@@ -433,7 +433,7 @@ class LifeTest(base.TestCase):
     def test_life(self) -> None:
         Life.template = pathlib.Path(self.make_folder())
         url = f'sqlite:///{Life.template}/reservations.db'
-        schema.upgrade(database.Database(url))
+        schema.upgrade(databases.Database(url))
         stateful.run_state_machine_as_test(
             Life,
             settings=hypothesis.settings(

@@ -7,9 +7,9 @@ from unittest import mock
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.reservation import state
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import servers
@@ -22,9 +22,9 @@ from tests.unit.reservation.store import stores
 class ReaderTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
-        self.promises = promises_mod.Promises()
+        self.promises = promise_ledger.Promises()
         self.reader = reader.Reader(self.promises)
 
     def read(self, oldest: int = 0) -> None:
@@ -87,9 +87,9 @@ class ThreadsTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
-        self.promises = promises_mod.Promises()
+        self.promises = promise_ledger.Promises()
         self.reader = reader.Reader(self.promises)
 
     def fetch(self, oldest: int = 0, slack: int = 0) -> reader.Changes:
@@ -167,8 +167,8 @@ class RestoredTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
-        self.promises = promises_mod.Promises()
+        self.database = databases.Database(self.url)
+        self.promises = promise_ledger.Promises()
         self.reader = reader.Reader(self.promises)
         self.log = self.useFixture(fixtures.FakeLogger())
         self.write('early')
@@ -195,7 +195,7 @@ class RestoredTest(stores.StoreTestCase):
 
     def check(self) -> None:
         """Check that all is as whoever begins anew reads it."""
-        promises = promises_mod.Promises()
+        promises = promise_ledger.Promises()
         with self.database.transaction() as connection:
             reader.Reader(promises).refresh(connection, 0)
         self.read()

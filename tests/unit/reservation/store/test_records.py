@@ -5,7 +5,7 @@
 from typing import Any
 
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import records
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -27,7 +27,7 @@ class RecordsTest(stores.StoreTestCase):
         )
 
     def find(self, now: int = 0, **wanted: Any) -> list[records.Record]:
-        with database.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             return records.list_records(connection, now, **wanted)
 
     def list_keys(self, now: int = 0, **wanted: Any) -> list[str]:

@@ -11,7 +11,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
 from tests.unit.reservation import hosts
@@ -209,7 +209,7 @@ class ReplaceTest(stores.StoreTestCase):
 
     def assert_whole(self) -> None:
         """Check that each reservation holds what its request says."""
-        with database.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             for one in records.list_records(connection, 0):
                 self.assertEqual(one.request.least, len(one.servers))
                 self.assertEqual(one.request.during, one.during)

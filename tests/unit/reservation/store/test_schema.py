@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import cause
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import history
@@ -37,7 +37,7 @@ from tests.unit.reservation.store import stores
 Cause = cause.Cause
 
 
-def read_statements(database: database_mod.Database) -> dict[str, str]:
+def read_statements(database: databases.Database) -> dict[str, str]:
     """Return name -> the statement that makes it, without white space."""
     query = sa.text(
         'SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL'
@@ -51,8 +51,8 @@ def read_statements(database: database_mod.Database) -> dict[str, str]:
 
 
 class SchemaTest(base.TestCase):
-    def make(self, name: str) -> database_mod.Database:
-        return database_mod.Database(f'sqlite:///{self.make_folder()}/{name}')
+    def make(self, name: str) -> databases.Database:
+        return databases.Database(f'sqlite:///{self.make_folder()}/{name}')
 
     def test_migrations_from_empty_give_the_tables(self) -> None:
         database, wanted = self.make('migrated'), self.make('made')
@@ -130,7 +130,7 @@ class SchemaTest(base.TestCase):
         self.assertIn('such as states, but no version', str(err))
         self.assertEqual(['states'], self._list_tables(database))
 
-    def _list_tables(self, database: database_mod.Database) -> list[str]:
+    def _list_tables(self, database: databases.Database) -> list[str]:
         with database.transaction() as connection:
             return sorted(sa.inspect(connection).get_table_names())
 
@@ -192,10 +192,10 @@ class SchemaTest(base.TestCase):
 
     def test_another_process_may_make_the_tables_first(self) -> None:
         database = self.make('new')
-        other = database_mod.Database(str(database.engine.url))
+        other = databases.Database(str(database.engine.url))
         upgrade = schema.upgrade
 
-        def come_second(mine: database_mod.Database) -> None:
+        def come_second(mine: databases.Database) -> None:
             self.patch(schema, 'upgrade', upgrade)
             upgrade(other)
             upgrade(mine)
@@ -213,14 +213,14 @@ class SchemaTest(base.TestCase):
 
         def ensure(url: str) -> None:
             begun.wait()
-            schema.ensure(database_mod.Database(url))
+            schema.ensure(databases.Database(url))
 
         with futures.ThreadPoolExecutor(count) as threads:
             for _attempt in range(5):
                 url = f'sqlite:///{self.make_folder()}/reservations.db'
                 for _done in threads.map(ensure, [url] * count):
                     pass
-                schema.check(database_mod.Database(url))
+                schema.check(databases.Database(url))
 
 
 class FirstTablesTest(stores.StoreTestCase):
@@ -281,7 +281,7 @@ class FirstTablesTest(stores.StoreTestCase):
         ],
     }
 
-    def make_tables(self, database: database_mod.Database) -> None:
+    def make_tables(self, database: databases.Database) -> None:
         config = schema._make_config()
         with database.transaction() as connection:
             config.attributes['connection'] = connection
@@ -291,7 +291,7 @@ class FirstTablesTest(stores.StoreTestCase):
                 connection.execute(sa.insert(table), rows)
 
     def test_they_are_refused_until_they_are_upgraded(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
 
         err = self.assertRaises(exception.StoreError, schema.ensure, database)
 
@@ -302,7 +302,7 @@ class FirstTablesTest(stores.StoreTestCase):
     def test_the_history_begins_with_the_revisions_that_there_are(
         self,
     ) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         number, before = 3, 7
         with database.transaction() as connection:
             connection.execute(
@@ -322,7 +322,7 @@ class FirstTablesTest(stores.StoreTestCase):
         self.assertEqual([False, True], found)
 
     def test_rows_stay_and_their_slots_are_free(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
 
         schema.upgrade(database)
 
@@ -340,7 +340,7 @@ class FirstTablesTest(stores.StoreTestCase):
         self.assertEqual('lease/1', taken and taken.key)
 
     def test_projects_are_charged_for_what_they_hold(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         demand = hosts.make_demand(_={'VCPU': 3}, _1={'VCPU': 1, 'PCPU': 2})
         request = hosts.make_request('lease', hosts.span(5, 9), demand)
         with database.transaction() as connection:
@@ -371,7 +371,7 @@ class FirstTablesTest(stores.StoreTestCase):
         )
 
     def test_what_reasons_said_is_read_for_the_last_time(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         rows = [
             ('degraded', 'host a is disabled, with 1 of its servers'),
             ('degraded', 'room is missing on host a: 1 VCPU of provider a'),
@@ -424,7 +424,7 @@ class FirstTablesTest(stores.StoreTestCase):
         self.assertEqual([], stores.dump(self.url)['notices'])
 
     def test_nobody_is_told_of_what_was_before(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         schema.upgrade(database)
         follower = subscriptions.Subscriptions(
             database, rules.PUBLIC, lambda: 7
@@ -436,7 +436,7 @@ class FirstTablesTest(stores.StoreTestCase):
             self.assertEqual([], events.list_next(connection, follower, 9))
 
     def test_alembic_finds_no_difference_afterwards(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
 
         schema.upgrade(database)
 

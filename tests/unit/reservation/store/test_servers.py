@@ -3,8 +3,8 @@
 """Tests of the rows of planned servers."""
 
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import slots
@@ -17,7 +17,7 @@ class ListProvidersTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admit(stores.make_admission(self.url), 'lease', hosts.span(5, 9))
         with self.database.transaction() as connection:
             servers.replace_servers(
@@ -28,14 +28,14 @@ class ListProvidersTest(stores.StoreTestCase):
                 shards.Revisions(shards.read_revisions(connection)[0]),
             )
 
-    def make(self, key: str) -> server.PlannedServer:
+    def make(self, key: str) -> planned_server.PlannedServer:
         one = assignment.Assignment(
             rp_key='device',
             rp_uuid=f'device {key}',
             resource_class='CUSTOM_FPGA',
             amount=1,
         )
-        return server.PlannedServer(
+        return planned_server.PlannedServer(
             key=key, host='a', during=hosts.span(5, 9), assignments=(one,)
         )
 

@@ -4,8 +4,8 @@
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.reservation import server
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import shards
 from tests.unit.reservation import hosts
@@ -14,8 +14,8 @@ from tests.unit.reservation.store import stores
 COUNT = 64
 
 
-def make_server(host: str, *rp_uuids: str) -> server.PlannedServer:
-    return server.PlannedServer(
+def make_server(host: str, *rp_uuids: str) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key='lease/0',
         host=host,
         during=hosts.span(0),
@@ -48,7 +48,7 @@ class ShardsTest(stores.StoreTestCase):
         self.assertEqual({57: 570, pool: pool * 10}, found[1])
 
     def test_one_that_has_moved_stops_all(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         raised = shards.Revisions({5: 0})
         with database.transaction() as connection:
             shards.raise_revisions(connection, raised)
@@ -66,7 +66,7 @@ class ShardsTest(stores.StoreTestCase):
         self.assertEqual((0, raised.find_next(5)), (found[3], found[5]))
 
     def test_two_who_write_the_same_raise_it_to_other_revisions(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         with database.transaction() as connection:
             one, other = (
                 shards.read_revisions(connection)[0] for _reader in range(2)
@@ -84,7 +84,7 @@ class ShardsTest(stores.StoreTestCase):
         self.assertNotEqual(before.step, after.step)
 
     def test_old_revisions_are_forgotten_and_said_to_be_gone(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         longest = 2**24
         steps = [longest] * 1001 + [longest + 50 - longest * 1002 % 50]
         revisions = shards.Revisions({5: 0}, steps[0])
@@ -106,7 +106,7 @@ class ShardsTest(stores.StoreTestCase):
         self.assertEqual(0, purged[3])
 
     def test_a_shard_has_had_what_it_was_raised_to_and_no_other(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         first = shards.Revisions({3: 0, 5: 0}, 10)
         with database.transaction() as connection:
             shards.raise_revisions(connection, first)

@@ -12,11 +12,11 @@ from unittest import mock
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner
-from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
@@ -26,13 +26,13 @@ from tests.unit.reservation.store import stores
 DURING = hosts.span(5, 90)
 
 
-def choose_free(held: servers.PlannedServers) -> server.PlannedServer:
+def choose_free(held: servers.PlannedServers) -> planned_server.PlannedServer:
     return next(one for one in held if one.consumer is None)
 
 
 def choose_any(
     held: servers.PlannedServers,
-) -> server.PlannedServer | None:
+) -> planned_server.PlannedServer | None:
     return next((one for one in held if one.consumer is None), None)
 
 
@@ -46,7 +46,7 @@ class SlotsTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.admission = stores.make_admission(self.url)
         self.admit(self.admission, 'lease', DURING, least=4)
 
@@ -56,10 +56,10 @@ class SlotsTest(stores.StoreTestCase):
         key: str = 'lease',
         choose: slots.Choose = choose_free,
         now: int = 6,
-    ) -> server.PlannedServer | None:
+    ) -> planned_server.PlannedServer | None:
         return slots.take(self.database, key, consumer, choose, now=now)
 
-    def take_one(self, consumer: str) -> server.PlannedServer:
+    def take_one(self, consumer: str) -> planned_server.PlannedServer:
         taken = self.take(consumer)
         assert taken is not None
         return taken
@@ -110,7 +110,9 @@ class SlotsTest(stores.StoreTestCase):
         first = self.take_one('one')
         self.list_held(self.admission)
 
-        def choose(held: servers.PlannedServers) -> server.PlannedServer:
+        def choose(
+            held: servers.PlannedServers,
+        ) -> planned_server.PlannedServer:
             return next(one for one in held if one.host != first.host)
 
         self.take('one', 'other', choose=choose)
@@ -136,7 +138,7 @@ class SlotsTest(stores.StoreTestCase):
 
         def choose_mine(
             held: servers.PlannedServers,
-        ) -> server.PlannedServer:
+        ) -> planned_server.PlannedServer:
             return next(one for one in held if one.consumer == 'one')
 
         again = self.take('one', choose=choose_mine, now=9)
@@ -248,7 +250,7 @@ class SlotsTest(stores.StoreTestCase):
 
         def read_and_wait(
             connection: sa.Connection, consumer: str
-        ) -> tuple[str, server.PlannedServer] | None:
+        ) -> tuple[str, planned_server.PlannedServer] | None:
             found = read(connection, consumer)
             try:
                 waiting.pop()
@@ -285,7 +287,7 @@ class SlotsTest(stores.StoreTestCase):
     def test_what_is_cancelled_meanwhile_is_not_taken(self) -> None:
         def choose(
             held: servers.PlannedServers,
-        ) -> server.PlannedServer | None:
+        ) -> planned_server.PlannedServer | None:
             if held:
                 self.admission.change(
                     'lease',

@@ -6,7 +6,7 @@ from typing import Any
 
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import states
 from tests import base
@@ -72,7 +72,7 @@ class GapsTest(base.TestCase):
 class NoticesTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         admission = stores.make_admission(self.url)
         for key in ('one', 'two'):
             self.admit(admission, key, hosts.span(10, 20))

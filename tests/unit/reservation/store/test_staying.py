@@ -2,12 +2,12 @@
 
 """Tests that servers that outlive their slots are not forgotten."""
 
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
@@ -23,7 +23,7 @@ class StayingTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(admission_mod, 'FIXED_SECONDS', 0)
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.ours, self.others = self.make_process(), self.make_process()
 
     def make_process(self) -> admission_mod.Admission:
@@ -42,8 +42,10 @@ class StayingTest(stores.StoreTestCase):
         )
         return isinstance(answer, planner_mod.Plan)
 
-    def take(self, key: str, now: int) -> server.PlannedServer:
-        def choose(held: servers.PlannedServers) -> server.PlannedServer:
+    def take(self, key: str, now: int) -> planned_server.PlannedServer:
+        def choose(
+            held: servers.PlannedServers,
+        ) -> planned_server.PlannedServer:
             return held[0]
 
         taken = slots.take(self.database, key, 'one', choose, now=now)
@@ -53,8 +55,8 @@ class StayingTest(stores.StoreTestCase):
         return taken
 
     def begin(
-        self, at_end: request_mod.AtEnd = request_mod.AtEnd.KEEP
-    ) -> server.PlannedServer:
+        self, at_end: plan_request.AtEnd = plan_request.AtEnd.KEEP
+    ) -> planned_server.PlannedServer:
         """Let a server have a slot from 0 to 90."""
         self.assertTrue(self.reserve('lease', 0, 90, at_end=at_end))
         return self.take('lease', 5)
@@ -75,7 +77,7 @@ class StayingTest(stores.StoreTestCase):
         self.assertFalse(self.reserve('later', 1000, 2000, 10))
 
     def test_it_does_if_it_was_to_go_at_the_end(self) -> None:
-        self.begin(request_mod.AtEnd.DELETE)
+        self.begin(plan_request.AtEnd.DELETE)
 
         self.change(self.ours, 'cancelled', 10)
 
@@ -148,7 +150,7 @@ class StayingTest(stores.StoreTestCase):
         self.assertTrue(self.reserve('next', 90, 99, 89))
 
     def test_server_that_goes_at_the_end_leaves_room(self) -> None:
-        self.begin(request_mod.AtEnd.DELETE)
+        self.begin(plan_request.AtEnd.DELETE)
         self.change(self.others, 'active', 20)
         self.change(self.others, 'ended', 90)
 

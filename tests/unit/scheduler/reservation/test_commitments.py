@@ -11,7 +11,7 @@ from unittest import mock
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.scheduler.reservation import commitments
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -21,7 +21,7 @@ class FollowedTestCase(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(level=20))
-        self.database = database.Database(self.url)
+        self.database = databases.Database(self.url)
         self.followed = commitments.Followed(self.database)
         self.admission = stores.make_admission(self.url)
         self.later = hosts.span(4_000_000_000, 4_000_000_009)
@@ -120,7 +120,7 @@ class HangingTest(FollowedTestCase):
         self.patch(
             self.database,
             'transaction',
-            database.Database(self.url).transaction,
+            databases.Database(self.url).transaction,
         )
 
         self.followed.refresh()
@@ -148,7 +148,7 @@ class HangingTest(FollowedTestCase):
         self.patch(
             self.database,
             'transaction',
-            database.Database(self.url).transaction,
+            databases.Database(self.url).transaction,
         )
 
         self.followed.refresh()
@@ -168,7 +168,7 @@ class HangingTest(FollowedTestCase):
         return hanging
 
     def answer_others(self) -> None:
-        transaction = database.Database(self.url).transaction
+        transaction = databases.Database(self.url).transaction
         self.patch(self.database, 'transaction', transaction)
 
     def test_one_that_hangs_keeps_no_other_from_the_database(self) -> None:

@@ -3,11 +3,11 @@
 """Tests of how long a decision about units side by side holds."""
 
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import promises
+from nova_ext_resources.reservation import promise_ledger
 from nova_ext_resources.scheduler.reservation import decision_cache
 from tests import base
 from tests.unit.reservation import hosts
-from tests.unit.reservation import test_promises
+from tests.unit.reservation import test_promise_ledger
 
 
 class VerdictsTest(base.TestCase):
@@ -17,9 +17,11 @@ class VerdictsTest(base.TestCase):
         self.asked = 0
         self.until = 100
         during = hosts.span(5, 100)
-        self.broken = promises.Promise(
+        self.broken = promise_ledger.Promise(
             request=hosts.make_request('x', during),
-            slot=test_promises.make_slot('x/0', during, {('a', 'VCPU'): 1}),
+            slot=test_promise_ledger.make_slot(
+                'x/0', during, {('a', 'VCPU'): 1}
+            ),
             during=during,
         )
 

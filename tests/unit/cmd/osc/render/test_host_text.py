@@ -9,9 +9,9 @@ from oslo_utils import uuidutils
 from nova_ext_resources.cmd.osc.render import host_text
 from nova_ext_resources.inspection import names
 from nova_ext_resources.inspection import rows as rows_mod
-from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import reserved
+from nova_ext_resources.objects import host_constraints
+from nova_ext_resources.objects import reserved_units
 from nova_ext_resources.reservation import publication
 from tests import base
 from tests.unit import builders
@@ -57,10 +57,10 @@ class PictureTest(base.TestCase):
             self.draw(
                 published=trees.make_publication(
                     reserved={
-                        (trees.L3_0, trees.WAYS): reserved.Reserved(
+                        (trees.L3_0, trees.WAYS): reserved_units.Reserved(
                             host=0x800, other=0x400, pools=0x200
                         ),
-                        (trees.RDT, trees.CLOS): reserved.Reserved(
+                        (trees.RDT, trees.CLOS): reserved_units.Reserved(
                             host=1, other=1
                         ),
                     }
@@ -81,7 +81,7 @@ class PictureTest(base.TestCase):
 
     def test_what_the_host_takes_none_of_now(self) -> None:
         published = trees.make_publication(
-            rules=constraints.Constraints(refused={trees.CLOS: 'stalled'})
+            rules=host_constraints.Constraints(refused={trees.CLOS: 'stalled'})
         )
 
         lines = [one for one in self.draw(None, published) if 'none' in one]

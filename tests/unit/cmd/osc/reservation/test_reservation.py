@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 from nova_ext_resources.cmd.osc.reservation import window_arguments
-from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import slots
 from tests.unit.cmd.osc import shells
 from tests.unit.reservation import sites
@@ -87,7 +87,7 @@ class CommandsTest(shells.ShellTestCase):
         self.succeed(f'{CREATE} --servers 2')
         path = os.path.join(self.folder, 'ext_resources', 'reservations.db')
         slots.take(
-            database.Database(f'sqlite:///{path}'),
+            databases.Database(f'sqlite:///{path}'),
             'lease',
             'a server',
             lambda held: held[1],

@@ -11,15 +11,15 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc.resource import definition
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement import cloud_snapshot
 from tests import base
 from tests.unit.inspection import trees
 
 WAYS = 'CUSTOM_LLC_WAYS'
-OWNER = frozenset({provider.OWNER_TRAIT})
+OWNER = frozenset({host_provider.OWNER_TRAIT})
 
 
 def _own(tree: host_tree.HostTree, used: int) -> host_tree.HostTree:
@@ -63,12 +63,14 @@ class DefinitionTest(base.TestCase):
         pool = host_tree.TreeProvider(
             rp_uuid=uuids.pool,
             name='POOL_rack1',
-            traits=OWNER | {provider.SHARING_TRAIT},
+            traits=OWNER | {host_provider.SHARING_TRAIT},
             amounts={
                 'CUSTOM_RACK1_GB': host_tree.Amount(
                     capacity=80,
                     used=30,
-                    inventory=inventory.Inventory(total=100, reserved=20),
+                    inventory=class_inventory.Inventory(
+                        total=100, reserved=20
+                    ),
                 )
             },
         )
@@ -124,7 +126,7 @@ class DefinitionTest(base.TestCase):
         self.assertEqual([], data['flavors'].machine_readable())
         [one] = data['providers'].machine_readable()
         self.assertEqual(
-            (['a', 'b'], 100, 20, [provider.SHARING_TRAIT]),
+            (['a', 'b'], 100, 20, [host_provider.SHARING_TRAIT]),
             (one['hosts'], one['total'], one['reserved'], one['traits']),
         )
 

@@ -7,7 +7,7 @@ from unittest import mock
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc.resource import host
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
 from nova_ext_resources.placement import cloud_snapshot
 from nova_ext_resources.reservation import publication
 from tests import base
@@ -40,7 +40,9 @@ class ListHostsTest(base.TestCase):
     def test_what_a_host_takes_none_of_now(self) -> None:
         published = {
             'compute-1': trees.make_publication(
-                rules=constraints.Constraints(refused={trees.WAYS: 'stalled'})
+                rules=host_constraints.Constraints(
+                    refused={trees.WAYS: 'stalled'}
+                )
             )
         }
         for words in ((), ('--summary',)):

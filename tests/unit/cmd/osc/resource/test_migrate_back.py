@@ -12,8 +12,8 @@ from oslo_utils import timeutils
 from nova_ext_resources.cmd.osc import nova
 from nova_ext_resources.cmd.osc.resource import migrate
 from nova_ext_resources.inspection.audit import cloud
-from nova_ext_resources.objects import provider
-from nova_ext_resources.placement.api import client
+from nova_ext_resources.objects import host_provider
+from nova_ext_resources.placement.api import placement_client
 from tests import base
 
 
@@ -32,13 +32,15 @@ class Nova(nova.Nova):
         return {'host1': self._service} if self._service else {}
 
 
-class Placement(client.Client):
+class Placement(placement_client.Client):
     """Is empty, which is noticed where the service allows it."""
 
     def __init__(self) -> None:
         pass
 
-    def list_providers(self, **_query: Any) -> tuple[provider.Provider, ...]:
+    def list_providers(
+        self, **_query: Any
+    ) -> tuple[host_provider.Provider, ...]:
         return ()
 
 

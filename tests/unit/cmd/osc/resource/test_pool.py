@@ -10,8 +10,8 @@ from cliff.formatters import table
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc.resource import pool
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects.documents import host_tree
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.placement import cloud_snapshot
 from tests import base
 from tests.unit.cmd.osc import test_pages
@@ -27,7 +27,9 @@ class PoolTest(base.TestCase):
                 'CUSTOM_RACK1_GB': host_tree.Amount(
                     capacity=80,
                     used=30,
-                    inventory=inventory.Inventory(total=100, reserved=20),
+                    inventory=class_inventory.Inventory(
+                        total=100, reserved=20
+                    ),
                 )
             },
         )

@@ -9,12 +9,12 @@ from osc_lib import exceptions
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc.resource import request_arguments
-from tests.unit.placement.api import test_client
+from tests.unit.placement.api import test_placement_client
 
 URL = 'http://glance'
 
 
-class ImageTest(test_client.MockTestCase):
+class ImageTest(test_placement_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()

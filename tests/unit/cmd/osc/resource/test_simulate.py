@@ -17,23 +17,23 @@ from tests import base
 from tests.unit import builders
 from tests.unit.inspection import test_fit
 from tests.unit.inspection import trees
-from tests.unit.placement.api import test_client
+from tests.unit.placement.api import test_placement_client
 
 WAYS = builders.WAYS
 
 
-class SimulateTest(test_client.MockTestCase):
+class SimulateTest(test_placement_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()
         self.command = simulate.Simulate(None, None)  # type: ignore[arg-type]
-        self.command.placement = test_client.make_client()
+        self.command.placement = test_placement_client.make_client()
         self.demand = test_fit.ask_for(4)
         self.tree = trees.make_tree({})
 
     def offer(self, *requests: dict[str, dict[str, int]]) -> None:
         self.mock.get(
-            f'{test_client.URL}/allocation_candidates',
+            f'{test_placement_client.URL}/allocation_candidates',
             json={
                 'allocation_requests': [
                     {
@@ -54,15 +54,15 @@ class SimulateTest(test_client.MockTestCase):
 
     def set_max_unit(self, number: int) -> None:
         self.mock.get(
-            f'{test_client.URL}/resource_providers/{trees.ROOT}/inventories',
+            f'{test_placement_client.URL}/resource_providers/{trees.ROOT}/inventories',
             json=self.describe('VCPU', 8, 8),
         )
         self.mock.get(
-            f'{test_client.URL}/resource_providers/{trees.RDT}/inventories',
+            f'{test_placement_client.URL}/resource_providers/{trees.RDT}/inventories',
             json=self.describe(trees.CLOS, 8, 8),
         )
         self.mock.get(
-            f'{test_client.URL}/resource_providers/{trees.L3_0}/inventories',
+            f'{test_placement_client.URL}/resource_providers/{trees.L3_0}/inventories',
             json=self.describe(WAYS, 12, number),
         )
 

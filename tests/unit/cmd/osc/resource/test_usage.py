@@ -12,19 +12,19 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc import nova
 from nova_ext_resources.cmd.osc.resource import usage
-from tests.unit.placement.api import test_client
+from tests.unit.placement.api import test_placement_client
 
 URL = 'http://nova/v2.1'
 
 
-class UsageTest(test_client.MockTestCase):
+class UsageTest(test_placement_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()
         self.log = self.useFixture(fixtures.FakeLogger())
         auth = token_endpoint.Token(URL, 'reader')
         self.command = usage.ShowUsage(None, None)  # type: ignore[arg-type]
-        self.command.placement = test_client.make_client()
+        self.command.placement = test_placement_client.make_client()
         self.command.nova = nova.Nova(
             adapter.Adapter(
                 session.Session(auth=auth),
@@ -40,7 +40,7 @@ class UsageTest(test_client.MockTestCase):
         )
         self.mock.get(f'{URL}/os-migrations', status_code=403)
         self.mock.get(
-            f'{test_client.URL}/allocations/{uuids.server}',
+            f'{test_placement_client.URL}/allocations/{uuids.server}',
             json={
                 'allocations': {
                     uuids.node: {'generation': 1, 'resources': {'VCPU': 2}}
@@ -52,7 +52,7 @@ class UsageTest(test_client.MockTestCase):
             },
         )
         self.mock.get(
-            f'{test_client.URL}/resource_providers',
+            f'{test_placement_client.URL}/resource_providers',
             json={
                 'resource_providers': [
                     {

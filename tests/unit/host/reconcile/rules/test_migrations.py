@@ -8,7 +8,7 @@ import unittest
 from nova_ext_resources.facts import consumer_role
 from nova_ext_resources.host.reconcile.rules import migrations
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 
 Role = consumer_role.Role
 Purpose = assignment.Purpose
@@ -54,12 +54,12 @@ def _make_entry(
 def _make_request(
     amount: int, cpus: frozenset[int] | None = None, policy: str = ''
 ) -> assignment.ClaimRequest:
-    group = requirement.RequestGroup(suffix='', resources={'SEAT': amount})
+    group = requirements.RequestGroup(suffix='', resources={'SEAT': amount})
     return assignment.ClaimRequest(
         consumer_uuid='server',
         allocations={},
         cpus=cpus,
-        requirement=requirement.Requirement(
+        requirement=requirements.Requirement(
             groups=(group,) if amount else (),
             enforcers={'rmd': {'policy': policy}} if policy else {},
         ),
@@ -173,12 +173,12 @@ class KeptTest(unittest.TestCase):
 
     def test_so_if_that_was_of_several_groups(self) -> None:
         groups = tuple(
-            requirement.RequestGroup(suffix=suffix, resources={'SEAT': 4})
+            requirements.RequestGroup(suffix=suffix, resources={'SEAT': 4})
             for suffix in ('_A', '_B')
         )
         same = dataclasses.replace(
             _make_request(4),
-            requirement=requirement.Requirement(groups=groups),
+            requirement=requirements.Requirement(groups=groups),
         )
         for spreads in (False, True):
             self.assert_several(Role.RETURNED, 4, same, 'new', spreads=spreads)

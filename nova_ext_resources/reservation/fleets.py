@@ -13,14 +13,14 @@ from typing import Any
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
+from nova_ext_resources.objects import class_inventory
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.reservation import calendar
 from nova_ext_resources.reservation import future
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import index
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from nova_ext_resources.reservation import stays
 
 _EVER = interval.Interval(interval.ALWAYS)
@@ -53,9 +53,11 @@ class Fleet:
         self._changes: dict[
             str, list[tuple[interval.Interval, host_view.HostView | None]]
         ] = {name: [] for name in self.hosts}
-        self.bookings: dict[str, server_mod.PlannedServer] = {}
+        self.bookings: dict[str, planned_server.PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
-        self._held: dict[str, interval.Table[server_mod.PlannedServer]] = {}
+        self._held: dict[
+            str, interval.Table[planned_server.PlannedServer]
+        ] = {}
         #: Host -> keys of bookings that may not have units of their own yet.
         self._unsettled: dict[str, set[str]] = {}
         for host in self.hosts.values():
@@ -85,12 +87,14 @@ class Fleet:
             for place, tracked in one.view.tracked.items()
             if one.read_inventories and tracked.inventory is None
         }
-        self._inventories: dict[str, Mapping[str, inventory.Inventory]] = {}
+        self._inventories: dict[
+            str, Mapping[str, class_inventory.Inventory]
+        ] = {}
         #: Place -> all that was booked there when it was last looked at.
         self._rehearsals: dict[host_view.Place, list[stays.Rehearsal]] = {}
         #: Place of these -> what has changed since: key -> booking or None.
         self._changed: dict[
-            host_view.Place, dict[str, server_mod.PlannedServer | None]
+            host_view.Place, dict[str, planned_server.PlannedServer | None]
         ] = {}
         self.index = index.Index(
             self.calendar,
@@ -107,7 +111,9 @@ class Fleet:
         view = dataclasses.replace(host.view, tracked=tracked)
         return dataclasses.replace(host, view=view)
 
-    def check_read(self, servers: Iterable[server_mod.PlannedServer]) -> None:
+    def check_read(
+        self, servers: Iterable[planned_server.PlannedServer]
+    ) -> None:
         """Check that the inventories of what servers take are known.
 
         Which amounts one server may have of a provider is not among what is
@@ -191,7 +197,7 @@ class Fleet:
                 for place, tracked in self.hosts[name].view.tracked.items():
                     self.calendar.set_capacity(place, tracked.state.free)
 
-    def book(self, server: server_mod.PlannedServer) -> None:
+    def book(self, server: planned_server.PlannedServer) -> None:
         """Book a server, whether or not it fits.
 
         One that a server of Nova has taken, with what that has, as far as it
@@ -211,7 +217,7 @@ class Fleet:
             if place in self._changed:
                 self._changed[place][server.key] = server
 
-    def release(self, key: str) -> server_mod.PlannedServer:
+    def release(self, key: str) -> planned_server.PlannedServer:
         """Take a booking out, and return it.
 
         :raises KeyError: there is no such booking
@@ -226,7 +232,7 @@ class Fleet:
 
     def list_deficits(
         self,
-        servers: Iterable[server_mod.PlannedServer],
+        servers: Iterable[planned_server.PlannedServer],
         during: interval.Interval,
     ) -> dict[host_view.Place, tuple[int, int]]:
         """Return where there is too little for servers, taken together.
@@ -252,7 +258,7 @@ class Fleet:
 
     def list_overlapping(
         self, name: str, during: interval.Interval
-    ) -> list[server_mod.PlannedServer]:
+    ) -> list[planned_server.PlannedServer]:
         """Return the bookings of a host that have a second of an interval.
 
         And those of other hosts that take from a sharing provider of it.
@@ -280,7 +286,7 @@ class Fleet:
     def trying(
         self,
         without: Iterable[str] = (),
-        adding: Iterable[server_mod.PlannedServer] = (),
+        adding: Iterable[planned_server.PlannedServer] = (),
     ) -> Iterator[None]:
         """Release and book within the context only."""
         released = [self.release(key) for key in without]
@@ -324,7 +330,7 @@ class Fleet:
         )
 
     def find_refused(
-        self, name: str, servers: Iterable[server_mod.PlannedServer]
+        self, name: str, servers: Iterable[planned_server.PlannedServer]
     ) -> tuple[host_view.Place, stays.Stay] | None:
         """Return what would be refused when its time comes, and where.
 
@@ -385,7 +391,7 @@ class Fleet:
             for key, units in chosen.items():
                 self._exchange(_put_units(self.bookings[key], place, units))
 
-    def _exchange(self, server: server_mod.PlannedServer) -> None:
+    def _exchange(self, server: planned_server.PlannedServer) -> None:
         """Let a booking have other units of the same places."""
         self.bookings[server.key] = server
         for rp_uuid, _resource_class in server.places:
@@ -401,7 +407,7 @@ class Fleet:
     def _list_stays(
         self,
         place: host_view.Place,
-        servers: Iterable[server_mod.PlannedServer],
+        servers: Iterable[planned_server.PlannedServer],
     ) -> Iterator[stays.Stay]:
         for one in servers:
             for each in one.assignments:
@@ -415,7 +421,7 @@ class Fleet:
                     )
 
     def _is_there(
-        self, server: server_mod.PlannedServer, place: host_view.Place
+        self, server: planned_server.PlannedServer, place: host_view.Place
     ) -> bool:
         if server.consumer is None or server.host not in self.hosts:
             return False
@@ -466,8 +472,8 @@ class Fleet:
 
 
 def _put_held(
-    server: server_mod.PlannedServer, host: host_mod.Host
-) -> server_mod.PlannedServer:
+    server: planned_server.PlannedServer, host: host_mod.Host
+) -> planned_server.PlannedServer:
     """Return a slot with what its server has of it."""
     held = host.held.get(server.consumer or '')
     if held is None:
@@ -489,10 +495,10 @@ def _put_held(
 
 
 def _put_units(
-    server: server_mod.PlannedServer,
+    server: planned_server.PlannedServer,
     place: host_view.Place,
     units: Mapping[str, Any],
-) -> server_mod.PlannedServer:
+) -> planned_server.PlannedServer:
     """Return a booking with other units of a place."""
     return dataclasses.replace(
         server,

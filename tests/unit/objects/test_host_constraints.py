@@ -7,14 +7,14 @@ import json
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_constraints
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies  # noqa: F401 (the profile)
 
 _names = st.frozensets(st.sampled_from(['CUSTOM_A', 'CUSTOM_B', 'rmd:key']))
 of_classes = st.builds(
-    constraints.ClassConstraints,
+    host_constraints.ClassConstraints,
     attributes=st.none()
     | st.dictionaries(
         st.sampled_from(['max', 'code']),
@@ -28,7 +28,7 @@ of_classes = st.builds(
     needs_cores=st.booleans(),
 )
 of_hosts = st.builds(
-    constraints.Constraints,
+    host_constraints.Constraints,
     enforcers=st.none() | st.frozensets(st.sampled_from(['rmd', 'noop'])),
     tests=st.none() | st.lists(st.sampled_from(['a', 'b'])).map(tuple),
     classes=st.dictionaries(st.sampled_from(['CUSTOM_A', 'C']), of_classes),
@@ -42,11 +42,11 @@ of_hosts = st.builds(
 class TestConstraints(base.TestCase):
     @hypothesis.given(one=of_hosts)
     def test_what_is_read_is_what_was_written(
-        self, one: constraints.Constraints
+        self, one: host_constraints.Constraints
     ) -> None:
         written = json.loads(json.dumps(one.to_dict()))
 
-        self.assertEqual(one, constraints.Constraints.from_dict(written))
+        self.assertEqual(one, host_constraints.Constraints.from_dict(written))
 
     def test_what_a_newer_host_adds_is_passed_over(self) -> None:
         written = {
@@ -54,40 +54,44 @@ class TestConstraints(base.TestCase):
             'z': {'more': 1},
         }
 
-        read = constraints.Constraints.from_dict(written)
+        read = host_constraints.Constraints.from_dict(written)
 
         self.assertIsNone(read.enforcers)
         self.assertEqual(
-            {builders.WAYS: constraints.ClassConstraints(is_uniform=True)},
+            {
+                builders.WAYS: host_constraints.ClassConstraints(
+                    is_uniform=True
+                )
+            },
             read.classes,
         )
 
     def test_nothing_is_constrained_by_default(self) -> None:
-        self.assertFalse(constraints.Constraints())
-        self.assertEqual({}, constraints.ClassConstraints().to_dict())
+        self.assertFalse(host_constraints.Constraints())
+        self.assertEqual({}, host_constraints.ClassConstraints().to_dict())
 
 
 class TestUnite(base.TestCase):
     @hypothesis.given(one=of_classes)
     def test_one_alone_is_as_it_was(
-        self, one: constraints.ClassConstraints
+        self, one: host_constraints.ClassConstraints
     ) -> None:
-        self.assertEqual({'A': one}, constraints.unite([{'A': one}, {}]))
+        self.assertEqual({'A': one}, host_constraints.unite([{'A': one}, {}]))
         self.assertEqual(
-            {'A': one}, constraints.unite([{'A': one}, {'A': one}])
+            {'A': one}, host_constraints.unite([{'A': one}, {'A': one}])
         )
 
     def test_the_stricter_of_each_holds(self) -> None:
-        united = constraints.unite(
+        united = host_constraints.unite(
             [
                 {
-                    'A': constraints.ClassConstraints(
+                    'A': host_constraints.ClassConstraints(
                         attributes={'max': 1, 'code': 1},
                         excludes=frozenset({'B'}),
                     )
                 },
                 {
-                    'A': constraints.ClassConstraints(
+                    'A': host_constraints.ClassConstraints(
                         attributes={'max': 0},
                         is_uniform=True,
                         needs_cores=True,
@@ -98,7 +102,7 @@ class TestUnite(base.TestCase):
 
         self.assertEqual(
             {
-                'A': constraints.ClassConstraints(
+                'A': host_constraints.ClassConstraints(
                     attributes={'max': 1},
                     excludes=frozenset({'B'}),
                     is_uniform=True,

@@ -9,14 +9,14 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.objects import host_view
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import fleets
 from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import planned_server
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -35,7 +35,7 @@ class Uncountable(count.CountTracker):
 class FleetTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.fleet = fleet_mod.Fleet(
+        self.fleet = fleets.Fleet(
             [hosts.make_cached_host('one')], hosts.TRACKERS
         )
 
@@ -54,7 +54,7 @@ class FleetTest(base.TestCase):
         if vcpus:
             given.append((CPUS, vcpus, {}))
         self.fleet.book(
-            server_mod.PlannedServer(
+            planned_server.PlannedServer(
                 key=key,
                 host='one',
                 during=during,
@@ -172,7 +172,7 @@ class FleetTest(base.TestCase):
         self.assertEqual(5, self.fleet.calendar.peak(CPUS, span(0)))
 
     def test_an_unknown_place_is_refused(self) -> None:
-        wrong = server_mod.PlannedServer(
+        wrong = planned_server.PlannedServer(
             key='a',
             host='one',
             during=span(0, 1),
@@ -189,11 +189,11 @@ class FleetTest(base.TestCase):
 
     def test_what_servers_have_today_is_not_free_later(self) -> None:
         # Neither reserve nor allocation ratio is forgotten.
-        root = provider.Provider(
+        root = host_provider.Provider(
             rp_uuid='two',
             name='two',
             inventories={
-                'VCPU': inventory.Inventory(
+                'VCPU': class_inventory.Inventory(
                     total=8, reserved=1, allocation_ratio=2.0
                 )
             },
@@ -207,7 +207,7 @@ class FleetTest(base.TestCase):
             }
         )
         made = host_mod.make_host('two', [root], published)
-        fleet = fleet_mod.Fleet([made], hosts.TRACKERS)
+        fleet = fleets.Fleet([made], hosts.TRACKERS)
 
         self.assertEqual(
             (14, 4),
@@ -224,7 +224,7 @@ class FleetTest(base.TestCase):
             {**hosts.TRACKERS, 'cache_ways': Uncountable()},
             {'count': hosts.TRACKERS['count']},
         ):
-            fleet = fleet_mod.Fleet([host, cached], trackers)
+            fleet = fleets.Fleet([host, cached], trackers)
 
             self.assertEqual({'VCPU'}, {*fleet.places['one']})
             self.assertEqual(
@@ -237,7 +237,7 @@ class FleetTest(base.TestCase):
             place: dataclasses.replace(one, inventory=None)
             for place, one in host.view.tracked.items()
         }
-        fleet = fleet_mod.Fleet(
+        fleet = fleets.Fleet(
             [
                 dataclasses.replace(
                     host,
@@ -250,7 +250,7 @@ class FleetTest(base.TestCase):
         ways = assignment.Assignment(
             rp_uuid='one L3_0', rp_key='', resource_class=hosts.WAYS, amount=2
         )
-        server = server_mod.PlannedServer(
+        server = planned_server.PlannedServer(
             key='it', host='one', during=span(0, 5), assignments=(ways,)
         )
         fleet.book(server)

@@ -9,7 +9,7 @@ from nova_ext_resources.objects import host_view
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 
 
 class Cloud(Protocol):
@@ -80,6 +80,6 @@ class Cloud(Protocol):
         """Ask Nova to unshelve a server on a host, and do not wait for it."""
 
     def make_admission(
-        self, database: database_mod.Database
+        self, database: databases.Database
     ) -> admission.Admission:
         """Read all hosts; return what can plan on them."""

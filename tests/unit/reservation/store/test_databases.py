@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import databases
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation.store import stores
 
@@ -34,7 +34,7 @@ class RefusalsTest(stores.StoreTestCase):
     """What no program can write, whatever it is."""
 
     def insert(self, table: sa.Table, **values: Any) -> None:
-        with database_mod.Database(self.url).transaction() as connection:
+        with databases.Database(self.url).transaction() as connection:
             connection.execute(sa.insert(table).values(**values))
 
     def check_refused(self, table: sa.Table, **values: Any) -> None:
@@ -77,7 +77,7 @@ class RefusalsTest(stores.StoreTestCase):
 class TransactionTest(stores.StoreTestCase):
     def test_an_error_undoes_all(self) -> None:
         before = stores.dump(self.url)
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
 
         def write() -> None:
             with database.transaction() as connection:
@@ -91,7 +91,7 @@ class TransactionTest(stores.StoreTestCase):
         self.assertEqual(before, stores.dump(self.url))
 
     def read(self, url: str) -> None:
-        with database_mod.Database(url).transaction() as connection:
+        with databases.Database(url).transaction() as connection:
             connection.execute(sa.select(1))
 
     def test_a_file_that_cannot_be_made(self) -> None:
@@ -116,7 +116,7 @@ class TransactionTest(stores.StoreTestCase):
         self.assertEqual('x' * 1000, path.read_text())
 
     def test_a_file_that_may_only_be_read(self) -> None:
-        database = database_mod.Database(self.url)
+        database = databases.Database(self.url)
         # What SQLite answers without the right to write; root has it always.
         sa.event.listen(
             database.engine,
@@ -139,8 +139,8 @@ class TransactionTest(stores.StoreTestCase):
         self.assertNotIsInstance(err, exception.Retriable)
 
     def test_a_writer_that_does_not_end(self) -> None:
-        self.patch(database_mod, 'BUSY_SECONDS', 0)
-        database = database_mod.Database(self.url)
+        self.patch(databases, 'BUSY_SECONDS', 0)
+        database = databases.Database(self.url)
         write = sa.insert(tables.RESERVATIONS).values(**RESERVATION)
 
         def write_too() -> None:
@@ -171,15 +171,15 @@ class TransactionTest(stores.StoreTestCase):
         ending.start()
         self.addCleanup(ending.join)
 
-        with database_mod.Database(url).transaction() as connection:
+        with databases.Database(url).transaction() as connection:
             mode = connection.scalar(sa.text('PRAGMA journal_mode'))
 
         self.assertEqual('wal', mode)
 
     def test_a_new_file_to_which_another_program_writes_on(self) -> None:
-        self.patch(database_mod, 'BUSY_SECONDS', 0)
+        self.patch(databases, 'BUSY_SECONDS', 0)
         url, _other = self.make_busy_file()
-        database = database_mod.Database(url)
+        database = databases.Database(url)
 
         self.assertRaises(
             exception.StoreUnavailable, database.transaction().__enter__
@@ -210,7 +210,7 @@ class BoundTest(stores.StoreTestCase):
                 f'{driver}://me:secret@host/name?charset=utf8mb4'
             )
 
-            found = database_mod.bound(url, 5)
+            found = databases.bound(url, 5)
 
             self.assertEqual('secret', found.password)
             self.assertEqual('utf8mb4', found.query['charset'])
@@ -220,14 +220,14 @@ class BoundTest(stores.StoreTestCase):
     def test_what_the_url_says_holds(self) -> None:
         url = sa.make_url('mysql+pymysql://host/name?read_timeout=9')
 
-        found = database_mod.bound(url, 5)
+        found = databases.bound(url, 5)
 
         self.assertEqual('9', found.query['read_timeout'])
         self.assertEqual('5', found.query['connect_timeout'])
 
     def test_a_wait_for_a_lock_ends_before_that_for_an_answer(self) -> None:
-        mysql = database_mod.list_settings('mysql', 5)
-        postgresql = database_mod.list_settings('postgresql', 5)
+        mysql = databases.list_settings('mysql', 5)
+        postgresql = databases.list_settings('postgresql', 5)
 
         self.assertIn('SET SESSION innodb_lock_wait_timeout = 4', mysql)
         self.assertIn("SET SESSION lock_timeout = '4s'", postgresql)
@@ -235,13 +235,13 @@ class BoundTest(stores.StoreTestCase):
         # None would be for ever.
         self.assertIn(
             "SET SESSION lock_timeout = '1s'",
-            database_mod.list_settings('postgresql', 1),
+            databases.list_settings('postgresql', 1),
         )
 
     def test_another_writer_is_waited_for_as_long(self) -> None:
         for database, seconds in (
-            (database_mod.Database(self.url, 3), 2),
-            (database_mod.Database(self.url), database_mod.BUSY_SECONDS),
+            (databases.Database(self.url, 3), 2),
+            (databases.Database(self.url), databases.BUSY_SECONDS),
         ):
             with database.transaction() as connection:
                 found = connection.scalar(sa.text('PRAGMA busy_timeout'))

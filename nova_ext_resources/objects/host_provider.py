@@ -8,8 +8,8 @@ import re
 from typing import Any
 import uuid
 
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import reserved as reserved_mod
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import reserved_units
 
 #: On every provider that this package writes, so that audits can see who
 #: owns it, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
@@ -89,7 +89,7 @@ class HostProvider:
 
     key: str
     parent_key: str | None = None
-    inventories: Mapping[str, inventory.Inventory]
+    inventories: Mapping[str, class_inventory.Inventory]
     trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     units: Mapping[str, Mapping[str, Any]] = dataclasses.field(
         default_factory=dict
@@ -100,7 +100,7 @@ class HostProvider:
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     is_unread: bool = False
-    reserved: Mapping[str, reserved_mod.Reserved] = dataclasses.field(
+    reserved: Mapping[str, reserved_units.Reserved] = dataclasses.field(
         default_factory=dict
     )
 
@@ -110,7 +110,7 @@ class HostProvider:
     def make_wanted(
         self,
         node: Node,
-        inventories: Mapping[str, inventory.Inventory],
+        inventories: Mapping[str, class_inventory.Inventory],
     ) -> 'Provider':
         """Return it as placement shall see it below a node."""
         return Provider(
@@ -162,7 +162,7 @@ class Provider:
     rp_uuid: str
     name: str
     parent_uuid: str | None = None
-    inventories: Mapping[str, inventory.Inventory] = dataclasses.field(
+    inventories: Mapping[str, class_inventory.Inventory] = dataclasses.field(
         default_factory=dict
     )
     traits: frozenset[str] = frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import demand
+from nova_ext_resources.reservation import server_demand
 from tests import base
 from tests.unit import builders
 
@@ -17,9 +17,9 @@ GRAMMAR = extra_specs.Grammar(
 
 def make(
     extra: Mapping[str, str] | None = None, **numbers: int
-) -> demand.Demand:
+) -> server_demand.Demand:
     given = {'vcpus': 4, 'memory_mb': 1024, 'disk_gb': 10, **numbers}
-    return demand.make_demand(
+    return server_demand.make_demand(
         extra_specs=extra or {}, grammar=GRAMMAR, **given
     )
 
@@ -105,8 +105,10 @@ class DemandTest(base.TestCase):
 
         self.assertEqual(
             {
-                '': demand.Traits(required=frozenset({'HW_CPU_X86_VMX'})),
-                '_A': demand.Traits(
+                '': server_demand.Traits(
+                    required=frozenset({'HW_CPU_X86_VMX'})
+                ),
+                '_A': server_demand.Traits(
                     required=frozenset({'CUSTOM_ONE'}),
                     forbidden=frozenset({'CUSTOM_TWO'}),
                 ),

@@ -5,8 +5,8 @@
 import dataclasses
 import enum
 
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server_demand
 
 
 def find_name(key: str) -> str:
@@ -68,7 +68,7 @@ class Request:
     """
 
     key: str
-    demand: demand_mod.Demand
+    demand: server_demand.Demand
     during: interval.Interval
     delay: int = 0
     least: int = 1

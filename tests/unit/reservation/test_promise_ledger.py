@@ -9,9 +9,9 @@ from typing import Any
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed
-from nova_ext_resources.reservation import promises
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
+from nova_ext_resources.reservation import promise_ledger
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -26,8 +26,8 @@ def make_slot(
     during: interval.Interval,
     amounts: dict[tuple[str, str], int],
     **fields: Any,
-) -> server.PlannedServer:
-    return server.PlannedServer(
+) -> planned_server.PlannedServer:
+    return planned_server.PlannedServer(
         key=key,
         host=next(iter(amounts))[0],
         during=during,
@@ -44,7 +44,7 @@ def make_slot(
     )
 
 
-def draw_slot(key: str, dice: random.Random) -> server.PlannedServer:
+def draw_slot(key: str, dice: random.Random) -> planned_server.PlannedServer:
     start = dice.randrange(LAST)
     end = dice.choice([interval.FOREVER, dice.randint(start + 1, LAST)])
     places = dice.sample(PLACES, dice.randint(1, 3))
@@ -57,7 +57,7 @@ def draw_slot(key: str, dice: random.Random) -> server.PlannedServer:
     )
 
 
-def counts(one: server.PlannedServer, second: int) -> bool:
+def counts(one: planned_server.PlannedServer, second: int) -> bool:
     if not one.during.start <= second < one.during.end:
         return False
     # Ten seconds of the thirty were before the start.
@@ -65,7 +65,7 @@ def counts(one: server.PlannedServer, second: int) -> bool:
 
 
 def count_peak(
-    slots: list[server.PlannedServer],
+    slots: list[planned_server.PlannedServer],
     place: tuple[str, str],
     now: int,
     end: int,
@@ -80,9 +80,11 @@ def count_peak(
 class PromisesTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises.Promises()
+        self.promises = promise_ledger.Promises()
 
-    def take(self, *slots: server.PlannedServer, key: str = 'x') -> None:
+    def take(
+        self, *slots: planned_server.PlannedServer, key: str = 'x'
+    ) -> None:
         request = hosts.make_request(key, slots[0].during)
         self.promises.take(request, slots)
 
@@ -203,7 +205,7 @@ class PromisesTest(base.TestCase):
         own = dataclasses.replace(slot.assignments[0], rp_key='a')
         self.take(dataclasses.replace(slot, assignments=(own,)))
 
-        find, counted = self.promises.find_former, promises.CLAIM_SECONDS
+        find, counted = self.promises.find_former, promise_ledger.CLAIM_SECONDS
         self.assertIsNotNone(find('a', 'new', hosts.span(100)))
         # What it holds is used, as placement says.
         self.assertIsNone(find('a', 'new', hosts.span(100 + counted)))
@@ -225,7 +227,7 @@ class PromisesTest(base.TestCase):
                 hosts.span(100, 200),
                 {PLACES[0]: 7},
                 consumer='one',
-                taken_at=100 - promises.CLAIM_SECONDS,
+                taken_at=100 - promise_ledger.CLAIM_SECONDS,
             )
         )
 
@@ -244,7 +246,7 @@ class PromisesTest(base.TestCase):
             (100, 110, [taken]),
             (50, 100, []),
             (200, 300, []),
-            (100 - promises.CLAIM_SECONDS, 110, [taken]),
+            (100 - promise_ledger.CLAIM_SECONDS, 110, [taken]),
         ):
             self.assertEqual(
                 found, self.promises.list_taken_of(PLACES[0], now, end)
@@ -292,14 +294,14 @@ class RemovedTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.promises = promises.Promises()
+        self.promises = promise_ledger.Promises()
 
     def take(
         self,
         key: str,
         during: interval.Interval,
         amount: int,
-        at_end: request_mod.AtEnd = request_mod.AtEnd.DELETE,
+        at_end: plan_request.AtEnd = plan_request.AtEnd.DELETE,
         **fields: Any,
     ) -> None:
         slot = make_slot(f'{key}/0', during, {PLACES[0]: amount}, **fields)
@@ -324,7 +326,7 @@ class RemovedTest(base.TestCase):
             'x',
             hosts.span(100, 200),
             7,
-            request_mod.AtEnd.KEEP,
+            plan_request.AtEnd.KEEP,
             consumer='one',
             taken_at=100,
         )
@@ -356,7 +358,7 @@ class RemovedTest(base.TestCase):
         ways = dataclasses.replace(ways, units={'mask': '7f'})
         slot = dataclasses.replace(slot, assignments=(ways, memory))
         request = hosts.make_request(
-            'x', slot.during, at_end=request_mod.AtEnd.DELETE
+            'x', slot.during, at_end=plan_request.AtEnd.DELETE
         )
         self.promises.take(request, (slot,))
         self.take('y', hosts.span(200, 300), 9)
@@ -381,7 +383,7 @@ class RemovedTest(base.TestCase):
     def test_second_by_second(self) -> None:
         dice = random.Random(6)
         for _round in range(100):
-            self.promises = promises.Promises()
+            self.promises = promise_ledger.Promises()
             known = []
             for number in range(dice.randint(1, 6)):
                 start = dice.randrange(LAST)
@@ -398,7 +400,7 @@ class RemovedTest(base.TestCase):
                     hosts.make_request(
                         str(number),
                         slot.during,
-                        at_end=request_mod.AtEnd.SHELVE,
+                        at_end=plan_request.AtEnd.SHELVE,
                     ),
                     (slot,),
                 )
@@ -406,7 +408,7 @@ class RemovedTest(base.TestCase):
             self.assertEqual(count_needed(known, now), self.find_peak(now))
 
 
-def count_needed(slots: list[server.PlannedServer], now: int) -> int:
+def count_needed(slots: list[planned_server.PlannedServer], now: int) -> int:
     """Return what must be free beside what is held now, in any second."""
 
     def count(second: int) -> int:

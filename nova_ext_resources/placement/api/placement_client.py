@@ -17,8 +17,8 @@ from keystoneauth1 import adapter as ks_adapter
 from oslo_config import cfg
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import class_inventory
+from nova_ext_resources.objects import host_provider
 from nova_ext_resources.placement.api import adapter as adapter_mod
 from nova_ext_resources.placement.api import consumers
 from nova_ext_resources.placement.api import endpoint
@@ -48,7 +48,7 @@ class Client(consumers.Consumers):
         required: str | None = None,
         name: str | None = None,
         member_of: str | None = None,
-    ) -> tuple[provider.Provider, ...]:
+    ) -> tuple[host_provider.Provider, ...]:
         """List the providers of a tree, or all, with their generations.
 
         Inventories, traits and aggregates are left empty, see
@@ -77,7 +77,7 @@ class Client(consumers.Consumers):
             params={k: v for k, v in params.items() if v is not None},
         )
 
-    def get_provider(self, rp_uuid: str) -> provider.Provider:
+    def get_provider(self, rp_uuid: str) -> host_provider.Provider:
         """Read one provider with all that belongs to it.
 
         :raises NotFound: there is none
@@ -91,7 +91,9 @@ class Client(consumers.Consumers):
             )
         )
 
-    def read_provider(self, listed: provider.Provider) -> provider.Provider:
+    def read_provider(
+        self, listed: host_provider.Provider
+    ) -> host_provider.Provider:
         """Read inventories, traits and aggregates of a listed provider.
 
         It keeps the generation of the listing. If the provider is written in
@@ -118,7 +120,7 @@ class Client(consumers.Consumers):
 
     def ensure_provider(
         self, rp_uuid: str, name: str, parent_uuid: str | None
-    ) -> provider.Provider:
+    ) -> host_provider.Provider:
         """Create a provider, or return the existing one as it is.
 
         :raises DuplicateName: another provider has that name
@@ -145,7 +147,7 @@ class Client(consumers.Consumers):
 
     def update_provider(
         self, rp_uuid: str, name: str, parent_uuid: str
-    ) -> provider.Provider:
+    ) -> host_provider.Provider:
         """Rename a provider, or move it below another one.
 
         The answer has no inventories, traits and aggregates.
@@ -178,7 +180,7 @@ class Client(consumers.Consumers):
     def set_inventories(
         self,
         rp_uuid: str,
-        inventories: Mapping[str, inventory.Inventory],
+        inventories: Mapping[str, class_inventory.Inventory],
         generation: int,
     ) -> int:
         """Replace all inventories; return the provider's new generation.
@@ -219,7 +221,7 @@ class Client(consumers.Consumers):
     def reshape(
         self,
         inventories: Mapping[
-            str, tuple[int, Mapping[str, inventory.Inventory]]
+            str, tuple[int, Mapping[str, class_inventory.Inventory]]
         ],
         allocations: Sequence[responses.Allocations] = (),
     ) -> None:
@@ -363,7 +365,7 @@ class Client(consumers.Consumers):
 
     def list_inventories(
         self, rp_uuid: str
-    ) -> Mapping[str, inventory.Inventory]:
+    ) -> Mapping[str, class_inventory.Inventory]:
         """Return resource class -> inventory of a provider.
 
         :raises NotFound: there is no such provider

@@ -15,7 +15,7 @@ import re
 
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
-from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import requirements
 
 #: With these, Nova asks placement for resources that the flavor does not name.
 _UNPLANNED = frozenset(
@@ -45,7 +45,7 @@ class Demand:
     :ivar cells: dedicated CPUs of each guest NUMA cell; () when it floats
     """
 
-    requirement: requirement_obj.Requirement
+    requirement: requirements.Requirement
     traits: Mapping[str, Traits] = dataclasses.field(default_factory=dict)
     is_isolated: bool = False
     cells: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ def make_demand(
         requirement=dataclasses.replace(
             parsed,
             groups=tuple(
-                requirement_obj.RequestGroup(suffix=suffix, resources=one)
+                requirements.RequestGroup(suffix=suffix, resources=one)
                 for suffix, one in sorted(groups.items())
                 if one
             ),

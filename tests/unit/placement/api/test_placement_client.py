@@ -16,7 +16,7 @@ import requests_mock
 from nova_ext_resources.conf import placement
 from nova_ext_resources import exception
 from nova_ext_resources import opts
-from nova_ext_resources.placement.api import client as placement_client
+from nova_ext_resources.placement.api import placement_client
 from nova_ext_resources.placement.api import retry
 from nova_ext_resources.testing import fake_clock
 from tests import base

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import plan_request
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
 
@@ -20,11 +20,11 @@ class Requests:
 
     def __init__(self) -> None:
         #: Reservation -> its text, and the request; None if it is none.
-        self._known: dict[str, tuple[str, request_mod.Request | None]] = {}
+        self._known: dict[str, tuple[str, plan_request.Request | None]] = {}
 
     def read(
         self, connection: sa.Connection, found: Sequence[progress.Unfinished]
-    ) -> dict[str, request_mod.Request]:
+    ) -> dict[str, plan_request.Request]:
         """Return key -> request, of what is not over.
 
         One that cannot be read is logged, once, and left out.
@@ -41,7 +41,7 @@ class Requests:
 
     def _parse(
         self, key: str, text: str
-    ) -> tuple[str, request_mod.Request | None]:
+    ) -> tuple[str, plan_request.Request | None]:
         known = self._known.get(key)
         if known is not None and known[0] == text:
             return known

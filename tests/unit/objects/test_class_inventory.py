@@ -8,26 +8,30 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import class_inventory
 from tests import base
 from tests.unit import strategies
 
 
 class TestInventory(base.TestCase):
     def test_the_whole_total_may_be_asked_for_unless_told(self) -> None:
-        self.assertEqual(7, inventory.Inventory(total=7).max_unit)
+        self.assertEqual(7, class_inventory.Inventory(total=7).max_unit)
 
     def test_reserved_units_are_not_capacity(self) -> None:
-        self.assertEqual(7, inventory.Inventory(total=10, reserved=3).capacity)
+        self.assertEqual(
+            7, class_inventory.Inventory(total=10, reserved=3).capacity
+        )
 
     def test_the_allocation_ratio_stretches_what_is_not_reserved(self) -> None:
-        made = inventory.Inventory(total=10, reserved=3, allocation_ratio=1.5)
+        made = class_inventory.Inventory(
+            total=10, reserved=3, allocation_ratio=1.5
+        )
 
         self.assertEqual(10, made.capacity)
 
     @hypothesis.given(made=strategies.inventories())
     def test_the_capacity_is_what_placement_computes(
-        self, made: inventory.Inventory
+        self, made: class_inventory.Inventory
     ) -> None:
         placements = int((made.total - made.reserved) * made.allocation_ratio)
 
@@ -35,15 +39,18 @@ class TestInventory(base.TestCase):
 
     @hypothesis.given(made=strategies.inventories())
     def test_an_inventory_survives_the_round_trip(
-        self, made: inventory.Inventory
+        self, made: class_inventory.Inventory
     ) -> None:
-        self.assertEqual(made, inventory.Inventory.from_dict(made.to_dict()))
+        self.assertEqual(
+            made, class_inventory.Inventory.from_dict(made.to_dict())
+        )
 
     def test_the_generation_that_placement_adds_is_passed_over(self) -> None:
         data = {'total': 4, 'resource_provider_generation': 9}
 
         self.assertEqual(
-            inventory.Inventory(total=4), inventory.Inventory.from_dict(data)
+            class_inventory.Inventory(total=4),
+            class_inventory.Inventory.from_dict(data),
         )
 
     def test_the_dict_is_what_placement_takes(self) -> None:
@@ -56,7 +63,7 @@ class TestInventory(base.TestCase):
                 'step_size': 1,
                 'allocation_ratio': 1.0,
             },
-            inventory.Inventory(total=8, reserved=2).to_dict(),
+            class_inventory.Inventory(total=8, reserved=2).to_dict(),
         )
 
 
@@ -64,17 +71,17 @@ class TestBounds(base.TestCase):
     def assert_refused(self, word: str, **fields: Any) -> None:
         with self.subTest(**fields):
             error = self.assertRaises(
-                exception.InvalidResource, inventory.Inventory, **fields
+                exception.InvalidResource, class_inventory.Inventory, **fields
             )
             self.assertIn(word, str(error))
 
     def test_a_number_out_of_bounds_is_refused_by_name(self) -> None:
         for field, values in {
-            'total': (0, -1, inventory.MAX_INT + 1),
-            'reserved': (-1, inventory.MAX_INT + 1),
-            'min_unit': (0, -1, inventory.MAX_INT + 1),
-            'max_unit': (-1, inventory.MAX_INT + 1),
-            'step_size': (0, -1, inventory.MAX_INT + 1),
+            'total': (0, -1, class_inventory.MAX_INT + 1),
+            'reserved': (-1, class_inventory.MAX_INT + 1),
+            'min_unit': (0, -1, class_inventory.MAX_INT + 1),
+            'max_unit': (-1, class_inventory.MAX_INT + 1),
+            'step_size': (0, -1, class_inventory.MAX_INT + 1),
             'allocation_ratio': (0, -1.0, 10001, float('nan'), float('inf')),
         }.items():
             for value in values:
@@ -103,14 +110,16 @@ class TestBounds(base.TestCase):
         self.assert_refused('more than the total', total=4, reserved=5)
 
     def test_all_of_it_may_be_reserved(self) -> None:
-        self.assertEqual(0, inventory.Inventory(total=4, reserved=4).capacity)
+        self.assertEqual(
+            0, class_inventory.Inventory(total=4, reserved=4).capacity
+        )
 
     def test_a_smallest_amount_above_the_largest_is_refused(self) -> None:
         self.assert_refused('max_unit', total=8, min_unit=5, max_unit=4)
 
     def test_an_inventory_without_total_is_refused(self) -> None:
         error = self.assertRaises(
-            exception.InvalidResource, inventory.Inventory.from_dict, {}
+            exception.InvalidResource, class_inventory.Inventory.from_dict, {}
         )
         self.assertIn('total', str(error))
 
@@ -118,7 +127,7 @@ class TestBounds(base.TestCase):
 class TestFindUnitError(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.inventory = inventory.Inventory(
+        self.inventory = class_inventory.Inventory(
             total=20, min_unit=2, max_unit=12, step_size=4
         )
 
@@ -138,13 +147,15 @@ class TestFindUnitError(base.TestCase):
 
     @hypothesis.given(
         made=strategies.inventories(),
-        amount=st.integers(min_value=-5, max_value=inventory.MAX_INT + 5),
+        amount=st.integers(
+            min_value=-5, max_value=class_inventory.MAX_INT + 5
+        ),
     )
     @hypothesis.example(
-        made=inventory.Inventory(total=1, max_unit=2), amount=2
+        made=class_inventory.Inventory(total=1, max_unit=2), amount=2
     )
     def test_the_rule_is_placements(
-        self, made: inventory.Inventory, amount: int
+        self, made: class_inventory.Inventory, amount: int
     ) -> None:
         # As placement.objects.allocation checks before it allocates.
         refused = (

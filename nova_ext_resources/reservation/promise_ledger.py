@@ -29,8 +29,8 @@ from nova_ext_resources.reservation import column as column_mod
 from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed
-from nova_ext_resources.reservation import request as request_mod
-from nova_ext_resources.reservation import server
+from nova_ext_resources.reservation import plan_request
+from nova_ext_resources.reservation import planned_server
 
 #: So long a slot that was taken counts as promised. A scheduler claims at
 #: once; what another one has read of placement may be as old as its request;
@@ -39,7 +39,7 @@ CLAIM_SECONDS = 30
 
 Promise: TypeAlias = column_mod.Promise
 
-PlannedServers: TypeAlias = tuple[server.PlannedServer, ...]
+PlannedServers: TypeAlias = tuple[planned_server.PlannedServer, ...]
 
 
 class Promises:
@@ -52,7 +52,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.cuts = cuts.Cuts()
-        self.reservations: dict[str, request_mod.Request] = {}
+        self.reservations: dict[str, plan_request.Request] = {}
         self.slots: dict[str, PlannedServers] = {}
         self._columns: dict[str, dict[str, column_mod.Column]] = {}
         #: Host -> how many slots are promised there.
@@ -63,11 +63,11 @@ class Promises:
         #: Host -> how often that has changed.
         self._versions: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
-        self._taken: dict[str, tuple[str, server.PlannedServer]] = {}
+        self._taken: dict[str, tuple[str, planned_server.PlannedServer]] = {}
         #: Provider -> key -> slot that is taken, and takes of it, and when its
         #: server is removed.
         self._taken_of: dict[
-            str, dict[str, tuple[server.PlannedServer, int]]
+            str, dict[str, tuple[planned_server.PlannedServer, int]]
         ] = {}
 
     def follow(self, changes: capacity_plan.Changes) -> None:
@@ -75,7 +75,7 @@ class Promises:
         self.cuts.follow(changes)
 
     def take(
-        self, request: request_mod.Request, found: PlannedServers
+        self, request: plan_request.Request, found: PlannedServers
     ) -> None:
         """Add a reservation with its slots."""
         self.reservations[request.key] = request
@@ -91,7 +91,7 @@ class Promises:
             for place, amount in one.places.items():
                 self._ensure(place).add(promise, amount)
 
-    def _count(self, slot: server.PlannedServer, number: int) -> None:
+    def _count(self, slot: planned_server.PlannedServer, number: int) -> None:
         """Note that a slot is promised; or not any more, if negative."""
         host = slot.host
         self._hosts[host] += number
@@ -105,12 +105,12 @@ class Promises:
                     del roots[one.rp_uuid]
 
     def _take(
-        self, request: request_mod.Request, slot: server.PlannedServer
+        self, request: plan_request.Request, slot: planned_server.PlannedServer
     ) -> None:
         """Note who has taken a slot."""
         assert slot.consumer is not None, 'it is taken'
         self._taken[slot.consumer] = request.key, slot
-        is_kept = request.at_end is request_mod.AtEnd.KEEP
+        is_kept = request.at_end is plan_request.AtEnd.KEEP
         end = interval.FOREVER if is_kept else slot.during.end
         for place, amount in slot.places.items():
             self._taken_of.setdefault(place[0], {})[slot.key] = slot, end
@@ -138,7 +138,7 @@ class Promises:
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
-    def _forget_taken(self, slot: server.PlannedServer) -> None:
+    def _forget_taken(self, slot: planned_server.PlannedServer) -> None:
         end = interval.FOREVER
         for rp_uuid in {place[0] for place in slot.places}:
             _slot, end = self._taken_of[rp_uuid].pop(slot.key)
@@ -152,7 +152,7 @@ class Promises:
     def _remove(
         self,
         place: host_view.Place,
-        slot: server.PlannedServer,
+        slot: planned_server.PlannedServer,
         amount: int,
     ) -> None:
         self._columns[place[0]][place[1]].remove(slot.key, amount)
@@ -167,7 +167,7 @@ class Promises:
 
     def find_taken(
         self, consumer: str
-    ) -> tuple[str, server.PlannedServer] | None:
+    ) -> tuple[str, planned_server.PlannedServer] | None:
         """Return the slot of a server of Nova, after its reservation."""
         return self._taken.get(consumer)
 
@@ -184,7 +184,7 @@ class Promises:
         """Return a number that differs if other slots are promised there."""
         return self._versions[host]
 
-    def has(self, slot: server.PlannedServer) -> bool:
+    def has(self, slot: planned_server.PlannedServer) -> bool:
         """Return whether just that slot is promised, at any time."""
         return all(
             column is not None
@@ -423,7 +423,7 @@ class Promises:
                 found.append(taken)
         return found
 
-    def list_taken(self) -> Iterator[tuple[str, server.PlannedServer]]:
+    def list_taken(self) -> Iterator[tuple[str, planned_server.PlannedServer]]:
         """Return all slots that are taken, each after its reservation."""
         yield from self._taken.values()
 
@@ -432,7 +432,7 @@ class Promises:
 
 
 def _is_exchangeable(
-    slot: server.PlannedServer, place: host_view.Place
+    slot: planned_server.PlannedServer, place: host_view.Place
 ) -> bool:
     """Return whether any units do for what a slot takes of a place.
 
@@ -446,7 +446,9 @@ def _is_exchangeable(
     )
 
 
-def _find_during(slot: server.PlannedServer) -> interval.Interval | None:
+def _find_during(
+    slot: planned_server.PlannedServer,
+) -> interval.Interval | None:
     """Return when a slot counts as promised, None for never."""
     if slot.consumer is None:
         return slot.during

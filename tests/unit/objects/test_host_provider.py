@@ -9,11 +9,11 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import host_provider
 from tests import base
 from tests.unit import builders
 
-NODE = provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host-1')
+NODE = host_provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host-1')
 
 
 class TestMakeRpUuid(base.TestCase):
@@ -21,7 +21,7 @@ class TestMakeRpUuid(base.TestCase):
         # A change of this value would orphan the providers of every cloud.
         self.assertEqual(
             '568021ab-3078-5f46-a3e2-3711ef405aa7',
-            provider.make_rp_uuid(str(uuid.UUID(int=1)), 'L3_0'),
+            host_provider.make_rp_uuid(str(uuid.UUID(int=1)), 'L3_0'),
         )
 
     @hypothesis.given(one=st.text(), other=st.text())
@@ -29,21 +29,22 @@ class TestMakeRpUuid(base.TestCase):
         hypothesis.assume(one != other)
 
         self.assertNotEqual(
-            provider.make_rp_uuid(NODE.uuid, one),
-            provider.make_rp_uuid(NODE.uuid, other),
+            host_provider.make_rp_uuid(NODE.uuid, one),
+            host_provider.make_rp_uuid(NODE.uuid, other),
         )
 
     def test_other_hosts_give_other_uuids(self) -> None:
         self.assertNotEqual(
-            provider.make_rp_uuid(uuidsentinel.node, 'RDT'),
-            provider.make_rp_uuid(uuidsentinel.other_node, 'RDT'),
+            host_provider.make_rp_uuid(uuidsentinel.node, 'RDT'),
+            host_provider.make_rp_uuid(uuidsentinel.other_node, 'RDT'),
         )
 
     def test_a_host_provider_gives_its_own(self) -> None:
         found = builders.make_host_provider(key='RDT')
 
         self.assertEqual(
-            provider.make_rp_uuid(NODE.uuid, 'RDT'), found.make_rp_uuid(NODE)
+            host_provider.make_rp_uuid(NODE.uuid, 'RDT'),
+            found.make_rp_uuid(NODE),
         )
 
 
@@ -56,6 +57,8 @@ class TestValues(base.TestCase):
         )
 
     def test_a_wanted_provider_knows_no_generation(self) -> None:
-        wanted = provider.Provider(rp_uuid=builders.RDT, name='host-1_RDT')
+        wanted = host_provider.Provider(
+            rp_uuid=builders.RDT, name='host-1_RDT'
+        )
 
         self.assertIsNone(wanted.generation)

@@ -2,7 +2,7 @@
 
 """Tests of what a flavor asks for."""
 
-from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import requirements
 from tests import base
 from tests.unit import builders
 
@@ -16,13 +16,13 @@ class TestRequirement(base.TestCase):
         self.assertEqual({builders.WAYS: 5, builders.CLOS: 1}, made.resources)
 
     def test_nothing_asked_is_false(self) -> None:
-        self.assertFalse(requirement.Requirement())
+        self.assertFalse(requirements.Requirement())
 
     def test_anything_asked_is_true(self) -> None:
         for made in (
             builders.make_requirement(_={builders.WAYS: 2}),
-            requirement.Requirement(attributes={'CUSTOM_A': {'pool': 'x'}}),
-            requirement.Requirement(enforcers={'rmd': {'policy': 'gold'}}),
+            requirements.Requirement(attributes={'CUSTOM_A': {'pool': 'x'}}),
+            requirements.Requirement(enforcers={'rmd': {'policy': 'gold'}}),
         ):
             with self.subTest(made=made):
                 self.assertTrue(made)
