@@ -83,7 +83,7 @@ class PlanTest(base.TestCase):
 
     def test_it_is_a_job_of_its_own_that_contributors_hear_of(self) -> None:
         command = 'sh tools/tox -e kernel'
-        play = 'playbooks/root/run.yaml'
+        play = 'playbooks/privileged/run.yaml'
 
         jobs = (ROOT / '.zuul.yaml').read_text()
         self.assertTrue((ROOT / play).exists())
