@@ -428,7 +428,8 @@ class NoticedTest(base.TestCase):
         wrong = find_wrong_imports('reservation.planner', tree)
 
         self.assertEqual(
-            ['reservation.planner imports placement.api.placement_client'], wrong
+            ['reservation.planner imports placement.api.placement_client'],
+            wrong,
         )
         self.assertEqual(
             [], find_wrong_imports('reservation.site.hosts', tree)

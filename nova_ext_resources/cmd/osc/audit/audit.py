@@ -34,11 +34,11 @@ _FAILED = 2
 
 
 class Audit(cloud_command.CloudCommand, command.Lister):
-    """Find what placement has allocated wrongly, in the whole cloud.
+    """Find wrong allocations in placement, in the whole cloud.
 
-    Nothing is changed without --repair. Exit status: 0, nothing is wrong, or
-    all of it is repaired; 1, something is; 2, the cloud could not be read, or
-    the journal not be written.
+    The command changes nothing without --repair. Exit status: 0, no allocation
+    is wrong, or all are repaired; 1, an allocation is wrong; 2, the cloud
+    could not be read, or the journal could not be written.
     """
 
     status = 0

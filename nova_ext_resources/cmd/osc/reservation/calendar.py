@@ -15,7 +15,7 @@ from nova_ext_resources.cmd.osc.reservation import window_arguments
 
 
 class ShowCalendar(store.StoreCommand):
-    """Draw which reservation has what when: a Gantt chart."""
+    """Draw reservations over time, as a Gantt chart."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window_arguments.add_window(parser)

@@ -32,7 +32,7 @@ _Table: TypeAlias = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
 class ShowCapacity(store.StoreCommand, command.Lister):
-    """Show what is free when: amounts, or how many servers fit."""
+    """Show free capacity over time: amounts, or how many servers fit."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window_arguments.add_window(parser)

@@ -123,8 +123,9 @@ def _show(outcome: 'capacity.Outcome') -> store.Fields:
 class CreateCapacityChange(store.StoreCommand, command.ShowOne):
     """Plan a maintenance, an upgrade or a cut of capacity.
 
-    All that reserves counts on it from now on. If it takes what is promised,
-    nothing is planned, and the reservations are named.
+    New reservations respect the change from now on. If the change would take
+    capacity that is promised, the command plans nothing, and names the
+    reservations.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -178,7 +179,7 @@ def _find_user() -> str:
 
 
 class ListCapacityChanges(store.StoreCommand, command.Lister):
-    """List what is planned: maintenance, upgrades and cuts of capacity."""
+    """List planned maintenance, upgrades and cuts of capacity."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -203,7 +204,7 @@ class ListCapacityChanges(store.StoreCommand, command.Lister):
 
 
 class ShowCapacityChange(store.StoreCommand, command.ShowOne):
-    """Show one of them."""
+    """Show a planned change of capacity."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
@@ -214,7 +215,7 @@ class ShowCapacityChange(store.StoreCommand, command.ShowOne):
 
 
 class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
-    """Take one back: the capacity is what it is without it."""
+    """Withdraw a planned change of capacity."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)

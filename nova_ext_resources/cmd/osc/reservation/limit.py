@@ -48,10 +48,10 @@ def _make_row(
 
 
 class SetLimit(store.StoreCommand, command.ShowOne):
-    """Bound how far ahead and how long one project may reserve.
+    """Limit how far ahead and for how long one project may reserve.
 
-    In place of max_ahead and max_duration of the configuration, which hold
-    where nothing is named here. What is reserved already stays.
+    A limit that is not given is that of the configuration, max_ahead or
+    max_duration. Existing reservations stay.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ class SetLimit(store.StoreCommand, command.ShowOne):
 
 
 class ListLimits(store.StoreCommand, command.Lister):
-    """List the projects with limits of their own, and these."""
+    """List projects that have limits of their own, and these limits."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> store.Rows:
         reservations = self.open(parsed_args)
@@ -91,7 +91,7 @@ class ListLimits(store.StoreCommand, command.Lister):
 
 
 class DeleteLimit(store.StoreCommand):
-    """Let a project have the limits that hold for all."""
+    """Remove the limits of a project: the limits of all projects apply."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_project(parser)

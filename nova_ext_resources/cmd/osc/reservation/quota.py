@@ -44,8 +44,8 @@ def _make_row(use: quota_mod.Use) -> tuple[Any, ...]:
 class SetQuota(store.StoreCommand, command.ShowOne):
     """Limit how many unit-hours a project may reserve.
 
-    One unit that is reserved for one hour is a unit-hour. What is reserved
-    already stays, also if it is more.
+    One unit that is reserved for one hour is a unit-hour. Existing
+    reservations stay, even if they exceed the new quota.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ class SetQuota(store.StoreCommand, command.ShowOne):
 
 
 class ListQuotas(store.StoreCommand, command.Lister):
-    """List what projects may reserve, and what they have reserved of it."""
+    """List the quotas of projects, and the used part of each quota."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window_arguments.add_project(parser)
@@ -90,7 +90,7 @@ class ListQuotas(store.StoreCommand, command.Lister):
 
 
 class DeleteQuota(store.StoreCommand):
-    """Let a project reserve as much of a resource class as there is."""
+    """Remove the quota of a project for a resource class."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_names(parser)

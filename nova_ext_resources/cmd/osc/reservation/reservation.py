@@ -144,7 +144,7 @@ class _ShowRecord(store.StoreCommand, command.ShowOne):
 
 
 class CreateReservation(_ShowRecord):
-    """Reserve capacity for servers of one flavor, all or nothing."""
+    """Reserve capacity for servers of one flavor: for all, or for none."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
@@ -171,10 +171,10 @@ class CreateReservation(_ShowRecord):
 
 
 class UpdateReservation(_ShowRecord):
-    """Change a reservation: all that is asked for, or nothing.
+    """Change a reservation: all requested changes, or none.
 
-    What has started keeps its start and its hosts: only its end can be
-    changed, and servers released. An empty zone is any.
+    A reservation that has started keeps its start and its hosts: the command
+    can only change its end, and release servers. An empty zone means any zone.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -204,7 +204,7 @@ class UpdateReservation(_ShowRecord):
 
 
 class ShowReservation(_ShowRecord):
-    """Show a reservation, and what happened to it."""
+    """Show a reservation and its history."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)
@@ -216,7 +216,7 @@ class ShowReservation(_ShowRecord):
 
 
 class CancelReservation(_ShowRecord):
-    """Release a reservation; what is left of its time is free at once."""
+    """Cancel a reservation: its capacity is free at once."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_name(parser)

@@ -75,7 +75,7 @@ def _show(fields: dict[str, Any]) -> store.Fields:
 class CreateSubscription(store.StoreCommand, command.ShowOne):
     """Send notifications of reservations, or of capacity, to a URL.
 
-    The secret by which they are signed is shown only now.
+    The command shows the secret that signs the notifications only once.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -168,7 +168,7 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
 
 
 class ListSubscriptions(store.StoreCommand, command.Lister):
-    """List subscriptions. What may be a token in a URL is not shown."""
+    """List subscriptions, without parts of a URL that may be a token."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         window_arguments.add_project(parser)
@@ -183,7 +183,7 @@ class ListSubscriptions(store.StoreCommand, command.Lister):
 
 
 class ShowSubscription(store.StoreCommand, command.ShowOne):
-    """Show a subscription: its events, and whether they arrive."""
+    """Show a subscription: its events, and whether they are delivered."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_id(parser)

@@ -24,11 +24,12 @@ _SAME, _DIFFERENT, _TROUBLE = range(3)
 
 
 class DiffDefinitions(cloud.CloudCommand, command.Command):
-    """Show what definitions would change in placement, for one host.
+    """Show how definitions would change placement, for one host.
 
-    Of the providers that they name, and of the one that entries without a
-    provider have; nothing is changed. Exit status: 0, nothing would change;
-    1, something would; 2, that is not known, or not all of it.
+    The command compares the providers that the definitions name, and the
+    default provider of definitions that name none. It changes nothing. Exit
+    status: 0, placement would stay as it is; 1, placement would change; 2, the
+    answer is not known, or is not complete.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -66,7 +66,7 @@ class _Answer:
 class Explain(cloud.DrawnCommand):
     """Explain for each host whether a server of a flavor fits, or why not.
 
-    Or why a server did not start, or was refused a move.
+    With --server: why a server did not start, or why a move was refused.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

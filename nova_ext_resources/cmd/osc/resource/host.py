@@ -119,7 +119,7 @@ def _sum_up(
 
 
 class ShowHost(cloud.DrawnCommand):
-    """Show who has which part of the resources of a host."""
+    """Show the resources of a host, and the servers that hold them."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

@@ -254,10 +254,10 @@ _LEFT = 1
 
 
 class Migrate(cloud.CloudCommand, command.Lister):
-    """List what compute nodes themselves still offer, and who holds it.
+    """List inventories that compute nodes themselves still have, and holders.
 
-    nova-compute moves it to providers below the compute node when it starts;
-    nothing is changed without --revert.
+    nova-compute moves these inventories to providers below the compute node
+    when it starts. The command changes nothing without --revert.
     """
 
     status = 0

@@ -31,9 +31,9 @@ _Data = tuple[Sequence[str], Iterable[Any]]
 
 
 class Simulate(cloud.DrawnCommand):
-    """Count how many more servers fit, and what runs out first.
+    """Count how many more servers fit, and show which resource runs out first.
 
-    Of one flavor; or of several, in the proportion in which they come.
+    With several flavors, servers arrive in the proportion that you give.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ _Row: TypeAlias = tuple[Any, ...]
 
 
 class ShowUsage(cloud.CloudCommand, command.Lister):
-    """Show what a server holds, on which providers."""
+    """Show the resources that a server holds, by provider."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
