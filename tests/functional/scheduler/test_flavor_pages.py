@@ -209,7 +209,7 @@ class MessagesTest(scheduling.TestCase):
             reason=filter_mod._PROMISED[0].upper() + filter_mod._PROMISED[1:]
         )
         [quoted] = re.findall(
-            r'"([^"]+promised to reservations) \.\.\."', text
+            r'"([^"]+promised [^"]+ to reservations) \.\.\."', text
         )
 
         self.assertTrue(str(no_host).startswith(f'{quoted} '), str(no_host))

@@ -576,7 +576,7 @@ class DoubtTest(SeedsTestCase):
             )
 
         self.assertEqual(2, status)
-        self.assertIn('a cell that does not answer', errors)
+        self.assertIn('A cell of Nova does not answer', errors)
         self.assertEqual(before, self.read_records())
 
 
