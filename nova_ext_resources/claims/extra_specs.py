@@ -184,8 +184,8 @@ def _check_subjects(made: requirements.Requirement) -> None:
             raise _refuse(
                 f'resource:{resource_class}:{name}',
                 value,
-                'the flavor sets an attribute of a resource, but does not '
-                f'request the resource; add resources:{resource_class}=AMOUNT',
+                'the flavor does not request the resource of the attribute; '
+                f'add resources:{resource_class}=AMOUNT',
             )
     for enforcer, wishes in made.enforcers.items():
         if not any(name.startswith('CUSTOM_') for name in asked):

@@ -146,7 +146,7 @@ class KeystoneAwayTest(EventsTestCase):
         self.assertEqual(
             ('ACTIVE', 'active', 'DONE', 'UNDONE'), self.list_statuses(lease)
         )
-        self.assertIn('was ERROR', self.log.output)
+        self.assertIn('was left in status ERROR', self.log.output)
 
     def test_for_the_whole_of_a_lease(self) -> None:
         lease = self.make('night', 1, 2)
