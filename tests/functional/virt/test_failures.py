@@ -88,7 +88,8 @@ class BuildTest(base.NovaTestCase):
                 self.assertIn(
                     'Extra spec resource:CUSTOM_LLC_WAYS_BURST:max=6 is '
                     'refused: the flavor does not request the resource of '
-                    'the attribute; add resources:CUSTOM_LLC_WAYS_BURST=AMOUNT',
+                    'the attribute; '
+                    'add resources:CUSTOM_LLC_WAYS_BURST=AMOUNT',
                     message,
                 )
             self.disable_filter()

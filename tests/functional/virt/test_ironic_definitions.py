@@ -145,7 +145,7 @@ class DefinitionsTest(bare_metal.IronicTestCase):
         alarms = {one.name for one in self.agent.metrics.read_health().alarms}
         self.assertIn(alarm.RESOURCES_LEFT_OUT, alarms)
         self.assertIn(
-            f'STATIC of {self.big} already has', self.stdlog.logger.output
+            f'STATIC of {self.big} already', self.stdlog.logger.output
         )
 
     def test_a_node_is_taken_out_while_a_server_has_it(self) -> None:
